@@ -6,8 +6,8 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,7 +23,12 @@ from skdp._quiet import warn, warn_once
 from skdp._shared_docs import fill_docs
 from skdp._show import card
 from skdp._version import __version__
-from skdp.exceptions import LargeDeltaWarning, NoiseDominatesWarning, SeededNoiseWarning
+from skdp.exceptions import (
+    ConstantModelWarning,
+    LargeDeltaWarning,
+    NoiseDominatesWarning,
+    SeededNoiseWarning,
+)
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.accounting._relations import (
@@ -35,7 +40,7 @@ from skdp.privacy.accounting._relations import (
 )
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
-from skdp.privacy.release._door import Door
+from skdp.privacy.release._door import Door, is_rehearsing
 from skdp.privacy.release._record import FREE, StepPrivacy, step_of
 
 # ---------------------------------- Stored state that names the version of skdp
@@ -166,6 +171,11 @@ class Signal:
 def rounded(number: float, digits: int) -> str:
     """The number in words, rounded to this many significant digits."""
     return f"{float(f'{number:.{digits - 1}e}'):,.10g}"
+
+
+def _small_delta(n_samples: int) -> float:
+    """The largest power of ten that is at most a tenth of 1 / n_samples."""
+    return float(f"1e-{math.ceil(math.log10(10 * n_samples))}")
 
 
 def relaxed(budget: Budget) -> tuple[str, ...]:
@@ -326,6 +336,9 @@ class Forecast(Signal):
 # -------------------------------------------------- Budget, ledger, warnings and record
 
 
+# The statement's words for a release of which all weights are 0.
+_CONSTANT = "every released weight is 0: the model is a constant"
+
 # The facts that every guarantee for records of a table takes as public.
 PUBLIC_OF_TABLES = (
     "number of records",
@@ -477,13 +490,52 @@ class PrivateEstimator(StoredEstimator):
             return ()
         warn(
             f"The 'delta' parameter should be far below 1 / n_samples. Got "
-            f"{budget.delta:g}. Use for example 1 / n_samples**2.",
+            f"{budget.delta:g}. Pass delta={_small_delta(n_samples):g} or less.",
             LargeDeltaWarning,
         )
         return (
             "delta is at least 1 / n_samples: a mechanism that publishes a random "
             "record would satisfy it",
         )
+
+    def _is_constant(self) -> bool:
+        """Whether all released weights are 0; post-processing of released numbers."""
+        return False
+
+    def _warned_of_release(self) -> Self:
+        """Warn about what a completed fit released, and return the object.
+
+        It is called when the fit is complete, so that a filter that turns a warning
+        into an error does not undo what was paid for.
+        """
+        if is_rehearsing():
+            return self
+        found = self._release_warnings()
+        stated = tuple(text for _, _, text in found)
+        record = self.privacy_
+        self.privacy_ = replace(record, warnings=(*record.warnings, *stated))
+        for message, category, _ in found:
+            warn_once(message, category)
+        return self
+
+    def _release_warnings(self) -> list[tuple[str, type[Warning], str]]:
+        """Messages with their class and their words in the statement.
+
+        They are post-processing of released numbers.
+        """
+        if math.isinf(self.epsilon) or not self._is_constant():
+            return []
+        remedies = ["more records", "a larger epsilon", *self._remedies_of_constant()]
+        message = (
+            "The released model is a constant, which predicts the same for every row: "
+            "noise hid what the columns say, and every weight is 0. Use "
+            f"{', or '.join(remedies)}."
+        )
+        return [(message, ConstantModelWarning, _CONSTANT)]
+
+    def _remedies_of_constant(self) -> tuple[str, ...]:
+        """Further remedies, which follow from the parameters."""
+        return ()
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal | None:
         """Noise against signal of a fit to `n_samples` records; None without a model.

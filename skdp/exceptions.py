@@ -136,7 +136,8 @@ class TuningCostWarning(_Documented, UserWarning):
 class LargeDeltaWarning(_Documented, UserWarning):
     """delta is at least 1/n_samples, which permits publishing whole records.
 
-    Remedy: use a delta far below ``1 / n_samples``.
+    Remedy: pass the delta that the message names. The default, 1e-6, is too large for
+    tables of a million records or more.
     """
 
 
@@ -147,6 +148,38 @@ class NoiseDominatesWarning(_Documented, UserWarning):
     warnings are turned into errors, it stops the fit before the fit is paid for.
 
     Remedy: what the message names: more records, a larger epsilon or fewer columns.
+    """
+
+
+class HiddenCoefficientsWarning(_Documented, UserWarning):
+    """Noise hides coefficients, or some records weigh less in their estimates.
+
+    The warning follows from released numbers only and comes after the fit, which is
+    paid for and kept.
+
+    Remedy: use more records or a larger epsilon; leave out one of the columns that the
+    message names.
+    """
+
+
+class ConstantModelWarning(_Documented, UserWarning):
+    """Every released weight is 0: the model predicts the same for every row.
+
+    The warning depends on released numbers only, and comes after the fit, which is
+    paid for and kept. If warnings are turned into errors, the estimator stays fitted.
+
+    Remedy: use a larger epsilon or more records; declare ``columns=`` for a table.
+    """
+
+
+class UndeclaredRowsWarning(_Documented, UserWarning):
+    """Nothing declares how long rows are, and longer rows are clipped to `data_norm`.
+
+    The warning follows from public facts: from the type of X, from the parameters of
+    the estimator, and from the steps before it in a pipeline. No row is looked at.
+
+    Remedy: declare ``columns=``, put `BoundedScaler` before the estimator, or pass a
+    `data_norm` that is known beforehand.
     """
 
 

@@ -104,7 +104,7 @@ TO_THE_END = {
     "multistage": {"n_steps": 200, "residual_clip": np.inf},
     "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": LONG_RUN | {"n_steps": 600},
-    "noisy_newton": {"n_steps": 20, "lift": 0.0},
+    "noisy_newton": {"n_steps": 20, "moment_steps": 0, "lift": 0.0},
     "noisy_sgd": LONG_RUN | {"n_steps": 600, "batch_size": 2**31},
     "objective_perturbation": {},
     "online": LONG_RUN | {"bucket_size": 40},

@@ -212,6 +212,9 @@ class GradientBoosting(FittedTrees, PrivateModel):
             self.shrinkage_ = boosted.shrinkage
         self._model = constrained(self.bins_, boosted, directions)
 
+    def _is_constant(self) -> bool:
+        return self._model.is_constant
+
     def _planned(
         self, task: BoostingTask, budget: Budget
     ) -> PlannedFit[BoostingTask, BoostedTrees]:
@@ -455,7 +458,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return Table.of(X, y, groups).fitted(self, self._fit)
+            Table.of(X, y, groups).fitted(self, self._fit)
+        return self._warned_of_release()
 
     def _fit(self, table: Table) -> Self:
         budget, users, codes = self._read_to_fit(table)
@@ -738,7 +742,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return Table.of(X, y, groups).fitted(self, self._fit)
+            Table.of(X, y, groups).fitted(self, self._fit)
+        return self._warned_of_release()
 
     def _fit(self, table: Table) -> Self:
         low, high = check_target_bounds(self.target_bounds)

@@ -451,6 +451,14 @@ class Model:
         return raw if self.tables is None else raw + self.tables.raw(codes)
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the release keeps no tree, and its linear model adds nothing."""
+        curves = self.boosted.curves
+        added = [] if curves is None else [*curves.tables]
+        added += [] if self.tables is None else [each.values for each in self.tables]
+        return self.boosted.shrinkage == 0 and not any(map(np.any, added))
+
+    @property
     def is_additive(self) -> bool:
         """Whether no tree cuts more than two columns."""
         return all(len(key) <= 2 for key in self.boosted.trees.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -21,6 +22,7 @@ from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
 from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
+from skdp.exceptions import HiddenCoefficientsWarning
 from skdp.io._table import Table, TakesSources
 from skdp.linear_model._rows import (
     LinearRows,
@@ -173,7 +175,8 @@ class DPEstimator(TakesSources, PrivateModel):
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return Table.of(X, y, groups).fitted(self, self._fit)
+            Table.of(X, y, groups).fitted(self, self._fit)
+        return self._warned_of_release()
 
     @abstractmethod
     def _fit(self, table: Table) -> Self:
@@ -216,6 +219,14 @@ class DPEstimator(TakesSources, PrivateModel):
             )
         effects: dict[str, pd.DataFrame] = self.encoder_.effects(self.coef_)
         return effects
+
+    def _is_constant(self) -> bool:
+        # Of the constant model, `NoiseDominatesWarning` speaks before the fit.
+        is_planned = self.privacy_.solver == ConstantModel.key
+        return not (is_planned or np.any(self.coef_))
+
+    def _remedies_of_constant(self) -> tuple[str, ...]:
+        return ("declared columns (columns=)",) if self.columns is None else ()
 
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)
@@ -433,15 +444,24 @@ class Estimates:
     names : tuple of str
         Names of the features, and ``"intercept"`` last if there is one.
     values : ndarray of shape (n_names,)
-        Private output. NaN for coefficients along a direction in which the rows vary
-        less than the noise.
+        Private output. NaN for coefficients that noise hides: of columns that are
+        nearly alike, or that vary too little.
     covariance : ndarray of shape (n_names, n_names)
-        Private output. inf for these coefficients.
+        Private output. inf for hidden coefficients.
+    n_far : float, default=0.0
+        Proportion of the records that weigh less because they lie far from the others,
+        if that may change the values. Private output.
     """
 
     names: tuple[str, ...]
     values: FloatArray
     covariance: FloatArray
+    n_far: float = 0.0
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Names of the coefficients that noise hides."""
+        return tuple(np.array(self.names)[~np.isfinite(np.diag(self.covariance))])
 
     @property
     def errors(self) -> pd.Series:
@@ -495,6 +515,37 @@ class Estimates:
         )
 
 
+# Names in a warning.
+_MOST_NAMES = 10
+
+
+def _estimate_warnings(estimates: Estimates) -> Iterator[str]:
+    """What the released numbers cannot say."""
+    hidden, n_names = estimates.hidden, len(estimates.names)
+    if len(hidden) == n_names:
+        yield (
+            "Noise hides all coefficients, which have no standard errors. Use more "
+            "records, a larger epsilon or fewer columns."
+        )
+    elif hidden:
+        shown = ", ".join(hidden[:_MOST_NAMES])
+        more = len(hidden) - _MOST_NAMES
+        shown += f" and {more} more" if more > 0 else ""
+        yield (
+            f"Noise hides the coefficients of {shown}, which have no standard errors: "
+            "a combination of these columns is nearly the same for all records. The "
+            f"other {n_names - len(hidden)} coefficients have them. Use more "
+            "records or a larger epsilon, or leave out one of these columns."
+        )
+    if estimates.n_far > 0 and len(hidden) < n_names:
+        yield (
+            f"About {100 * estimates.n_far:.2g} % of the records lie far from the "
+            "others and weigh less in the estimates, which may differ from those of "
+            "equal weights by more than the standard errors. Use more records, a "
+            "larger epsilon or narrower ranges of the columns."
+        )
+
+
 class HasEstimates(DPEstimator):
     """A model with the standard errors that some solvers compute.
 
@@ -520,7 +571,14 @@ class HasEstimates(DPEstimator):
         if objective.fit_intercept:
             names, values[-1] = [*names, "intercept"], values[-1] + middle
         covariance = scale**2 * solution.covariance
-        self.estimates_ = Estimates(tuple(names), values, covariance)
+        self.estimates_ = Estimates(tuple(names), values, covariance, solution.n_far)
+
+    def _release_warnings(self) -> list[tuple[str, type[Warning], str]]:
+        found = super()._release_warnings()
+        if hasattr(self, "estimates_"):
+            texts = _estimate_warnings(self.estimates_)
+            found += [(text, HiddenCoefficientsWarning, text) for text in texts]
+        return found
 
     def _target_units(self) -> tuple[float, float]:
         """The target that the loss represents as 0, and the size of the loss's unit."""
@@ -535,9 +593,10 @@ class HasEstimates(DPEstimator):
         of least squares without shrinkage. The standard errors include the privacy
         noise and the sampling of records. adassp assumes that all residuals have the
         same variance; with users, the standard errors allow any dependence among the
-        rows of one user. Entries are NaN and inf for directions in which the rows vary
-        less than the noise. This happens if columns add up to a constant, as the
-        columns of declared categories do.
+        rows of one user. With noisy_newton, records far from the others weigh less.
+        Entries are NaN and inf for coefficients that noise hides; `fit` names them.
+        Columns that add up to a constant are always hidden, as the columns of declared
+        categories are.
 
         Parameters
         ----------

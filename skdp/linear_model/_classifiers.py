@@ -151,7 +151,8 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         stream = STREAMS[self.solver]
         with stream.one_part(self), self._all_or_nothing(), self._labelled(classes):
             table = Table.of(X, y, groups)
-            return table.fitted(self, partial(stream.next_part, self))
+            table.fitted(self, partial(stream.next_part, self))
+        return self._warned_of_release()
 
     def _begin(self, table: Table, part: FirstPart) -> None:
         if self.classes is None:

@@ -125,7 +125,8 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         stream = STREAMS[self.solver]
         with stream.one_part(self), self._all_or_nothing():
             table = Table.of(X, y, groups)
-            return table.fitted(self, partial(stream.next_part, self))
+            table.fitted(self, partial(stream.next_part, self))
+        return self._warned_of_release()
 
     def _begin(self, table: Table, part: FirstPart) -> None:
         self._fit(table, part)

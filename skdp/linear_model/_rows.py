@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from scipy.sparse import issparse
 from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._checks import check_count
 from skdp._input import check_rows
+from skdp._quiet import warn_once
 from skdp._users import UsersToFit
+from skdp.exceptions import UndeclaredRowsWarning
 from skdp.io._table import Table
+from skdp.pipeline._walk import leaf_in_pipeline
 from skdp.preprocessing._cells import Cells
 from skdp.preprocessing._encoder import Encoding, KnotRule, TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
@@ -22,6 +26,8 @@ from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100
+# The default of `data_norm`; any other was chosen for the rows.
+_DEFAULT_NORM = 1.0
 # Intervals of curves on centred rows. 16 are as good, and 64 were never better.
 _INTERVALS = 32
 
@@ -152,6 +158,38 @@ def public_facts(columns: Any, users: UsersToFit | None = None) -> tuple[str, ..
     return facts if users is None else of_users(facts)
 
 
+def _warn_of_undeclared_rows(model: Any, table: Table, budget: Budget) -> None:
+    """Say once that nothing declares how long rows are; public facts only.
+
+    The type of X, the model's parameters and the steps before the model are public.
+    Nothing is said of sparse rows, which are mostly hashed texts, nor of a `data_norm`
+    that is not the default.
+    """
+    X = table.sample()
+    is_default = budget.is_finite and model.data_norm == _DEFAULT_NORM
+    place = leaf_in_pipeline(model)
+    if not is_default or issparse(X) or (place and place.input_norm is not None):
+        return
+    if place is None and hasattr(X, "columns"):
+        warn_once(
+            "The table should have declared columns. Got columns=None: each row is "
+            f"taken as numbers in one unit, and clipped to data_norm={_DEFAULT_NORM:g}."
+            " Pass columns=; skdp.columns.template(X) makes a draft from the names and "
+            "types of the columns.",
+            UndeclaredRowsWarning,
+        )
+        return
+    name = type(model).__name__
+    where = "before" if place else "in the parameters of"
+    warn_once(
+        f"The length of rows should be declared. Got no declaration {where} {name}, "
+        f"which clips rows to the default data_norm={_DEFAULT_NORM:g}. Pass "
+        "columns=(low, high), a range for all columns, or put BoundedScaler before "
+        f"{name}; put RowNormClipper there if clipping is meant or rows are no longer.",
+        UndeclaredRowsWarning,
+    )
+
+
 def rows_to_fit(
     model: Any,
     table: Table,
@@ -169,7 +207,9 @@ def rows_to_fit(
     """
     if model.columns is None:
         vars(model).pop("encoder_", None)
-        return rows_of_numbers(model, table, reset=True)
+        rows = rows_of_numbers(model, table, reset=True)
+        _warn_of_undeclared_rows(model, table, budget)
+        return rows
     encoder = encoder_of(model.columns, budget)
     knots: KnotRule = centred_knots
     if not is_centred:

@@ -34,6 +34,7 @@ from skdp.model_selection._candidates import (
     check_tunable,
     silenced,
     sized,
+    steps_of,
 )
 from skdp.model_selection._methods import (
     Choice,
@@ -217,7 +218,12 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 table.refuse_targets()
                 self._check_source(X)
                 n_jobs = 1
-            return table.during(lambda: self._fit(table, n_jobs))
+            table.during(lambda: self._fit(table, n_jobs))
+        return self._warned_of_release()
+
+    def _is_constant(self) -> bool:
+        steps = steps_of(self.best_estimator_) if self.has_model_ else []
+        return any(step._is_constant() for step in steps)
 
     def _check_source(self, X: TableSource) -> None:
         check_n_jobs(self.n_jobs)

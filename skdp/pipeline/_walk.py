@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from types import FrameType
 from typing import Any
 
 import numpy as np
+import sklearn.pipeline
 from sklearn import config_context
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_selection import SelectFromModel
@@ -99,6 +102,9 @@ def what_it_does(meta: Any) -> str:
     return f"{_ANY}: {besides}" if besides else _ANY
 
 
+# The file whose frames hold the pipelines that are being fitted.
+_PIPELINES = sklearn.pipeline.__file__
+
 # ------------------------------------------------------------ Steps within an estimator
 # Public attributes alone give them; nothing is fitted.
 
@@ -180,6 +186,27 @@ def walk(
         )
         parts.append(weighted(part, estimator, name))
     return container.out(norm, parts)
+
+
+def leaf_in_pipeline(step: Any) -> Leaf | None:
+    """The leaf of a step that a pipeline is fitting now; None if no pipeline fits it.
+
+    scikit-learn does not tell a step what came before it, so that the pipelines in the
+    stack are asked. A step of an object inside a pipeline is unknown to it: nothing is
+    known of its rows, and its leaf has the norm inf.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    unknown = None
+    while frame is not None:
+        if frame.f_code.co_filename == _PIPELINES:
+            container = frame.f_locals.get("self")
+            if type(container) is Pipeline:
+                for leaf in walk(container, planned=True):
+                    if leaf.step is step:
+                        return leaf
+                unknown = Leaf("", step, input_norm=math.inf)
+        frame = frame.f_back
+    return unknown
 
 
 def private_steps(estimator: Any) -> list[tuple[str, Any]]:

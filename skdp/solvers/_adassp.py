@@ -33,9 +33,13 @@ from skdp.sums._moments import Moments, MomentSums, MomentWeights
 # Everything here is post-processing (``docs/proofs/moments.md``, Standard errors).
 
 
-# Above this least eigenvalue of the centred moments, in units of the edge of the
-# noise's spectrum, noise changes the inverse little (benchmarks/intervals.py).
+# Above this eigenvalue of the centred moments, in units of the edge of the noise's
+# spectrum, a direction is clear: noise changes the inverse little
+# (benchmarks/intervals.py).
 _CLEAR = 3.0
+# A coefficient whose bias by directions that are not clear may be more than this part
+# of its error has no error.
+_MOST_BIASED = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +50,40 @@ class EstimatedSolution(Solution):
     ----------
     estimate : ndarray of shape (n_features,) or (n_features + 1,)
         Least squares without a ridge, for ``x @ coef + intercept``, the intercept
-        last. Private output; NaN where noise drowns a direction of the rows.
+        last. Private output; NaN for coefficients that noise hides.
     covariance : ndarray of shape (n_features, n_features), or one more of each
         Covariance of `estimate`, due to the noise and to the records' errors. Private
-        output.
+        output; inf for hidden coefficients.
+    n_far : float, default=0.0
+        Proportion of the records that weigh less because they lie far from the others,
+        if it may matter. Private output.
     """
 
     estimate: FloatArray
     covariance: FloatArray
+    n_far: float = 0.0
+
+
+def with_bias(covariance: FloatArray, hidden: FloatArray) -> FloatArray:
+    """A covariance that includes the bias by directions that noise hides.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_columns, n_columns)
+        Of the coefficients, due to all other errors.
+    hidden : ndarray of shape (n_columns, n_directions)
+        Change of the coefficients by a usual error in each hidden direction.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_columns)
+        inf for coefficients whose bias may be large.
+    """
+    bias = np.linalg.norm(hidden, axis=1)
+    is_unknown = ~(bias <= _MOST_BIASED * np.sqrt(np.diag(covariance)))
+    found = np.asarray(covariance + hidden @ hidden.T)
+    found[is_unknown], found[:, is_unknown] = np.inf, np.inf
+    return found
 
 
 def estimated(
@@ -76,11 +106,24 @@ def estimated(
     estimate : ndarray of shape (n_features,) or (n_features + 1,)
     covariance : ndarray of shape (n_features, n_features), or one more of each
     """
-    matrix, vector = _equations(moments, weights, n_samples)
+    vector = moments.rows_targets
+    if weights.intercept:
+        vector = np.append(vector, moments.targets)
     size = len(vector)
-    if not _is_clear(moments, weights, n_samples, sigma):
+    mean = moments.rows / n_samples * (weights.intercept > 0)
+    centred = moments.rows_rows - n_samples * np.outer(mean, mean)
+    eigenvalues, basis = np.linalg.eigh(np.nan_to_num(centred))
+    edge = sigma * math.sqrt(2 * len(centred))
+    clear = eigenvalues > max(_CLEAR * edge, 0.0)
+    # With most directions hidden, the clear ones say nothing about the others.
+    if 2 * clear.sum() < len(clear):
         return np.full(size, np.nan), np.full((size, size), np.inf)
-    inverse = np.linalg.inv(matrix)
+    # Directions of all coefficients: the intercept follows from the slopes.
+    directions = basis if size == len(basis) else np.vstack([basis, -mean @ basis])
+    own = directions[:, clear]
+    inverse = (own / eigenvalues[clear]) @ own.T
+    if size > len(basis):
+        inverse[-1, -1] += 1 / n_samples
     estimate = inverse @ vector
     of_noise = _noise_covariance(estimate, moments, weights, sigma)
     # Least squares fits part of the noise, so the residual sum is too small by this
@@ -88,30 +131,12 @@ def estimated(
     left = moments.squares - float(vector @ estimate) + np.sum(inverse * of_noise)
     variance = max(left, 0.0) / max(n_samples - size, 1)
     covariance = variance * inverse + inverse @ of_noise @ inverse
-    return estimate, np.asarray(covariance, dtype=np.float64)
-
-
-def _equations(
-    moments: Moments, weights: MomentWeights, n_samples: int
-) -> tuple[FloatArray, FloatArray]:
-    """The normal equations; the constant's square is the public number of records."""
-    if not weights.intercept:
-        return moments.rows_rows, moments.rows_targets
-    rows = moments.rows[:, None]
-    matrix = np.block([[moments.rows_rows, rows], [rows.T, np.array([[n_samples]])]])
-    return matrix, np.append(moments.rows_targets, moments.targets)
-
-
-def _is_clear(
-    moments: Moments, weights: MomentWeights, n_samples: int, sigma: float
-) -> bool:
-    """Whether the spread of the rows exceeds the noise in every direction."""
-    centred = moments.rows_rows
-    if weights.intercept:
-        centred = centred - np.outer(moments.rows, moments.rows) / n_samples
-    edge = sigma * math.sqrt(2 * len(centred))
-    least = np.linalg.eigvalsh(centred)[0]
-    return bool(np.isfinite(least) and least > max(_CLEAR * edge, 0.0))
+    # A hidden direction is taken to have the usual slope of a clear one.
+    slopes = basis[:, clear].T @ estimate[: len(basis)]
+    usual = math.sqrt(np.mean(slopes**2))
+    covariance = with_bias(covariance, usual * directions[:, ~clear])
+    estimate[~np.isfinite(np.diag(covariance))] = np.nan
+    return estimate, covariance
 
 
 def _noise_covariance(

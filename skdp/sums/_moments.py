@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp._arrays import FloatArray, IntArray, with_entries
+from skdp._arrays import FloatArray, IntArray, row_norms, with_entries
 from skdp.losses._base import plain_curvature, plain_error, plain_residual
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._plan import Bound
 from skdp.sums._adder import ABOVE, ROOT_UNIT, BoundedSum, Products, exact_runs
 from skdp.sums._exact import Sums, on_grid
-from skdp.sums._grid_rows import LONGEST, gridded
+from skdp.sums._grid_rows import DenseGrid, gridded
+from skdp.sums._record_sums import RecordSum
 from skdp.tables._source import Block
 
 # ------------------------------------------- Second moments of clipped rows and targets
@@ -269,43 +270,118 @@ def _shrinking(squares: FloatArray) -> FloatArray:
 
 
 # ------------------------------------------ Gradients, curvatures and squared gradients
-# The sums are at released weights. Rows are divided by `data_norm`, residuals and
-# curvatures by their bounds: u is a row of norm at most 1, with the constant t if there
-# is an intercept, r a residual in [-1, 1] and c a curvature in [0, 1]. One record
-# contributes
+# The sums are at released weights, in released coordinates. With ``x`` a row clipped to
+# `data_norm` and followed by the intercept's constant, its coordinates are ``M' x`` for
+# a released matrix M. A row whose coordinates are longer than C has a weight s below 1:
+# s is the smaller of 1 and C over their length, and ``u = s M' x / C`` has a norm of at
+# most 1. Residuals and curvatures are divided by their bounds: r is in [-1, 1], c in
+# [0, 1]. One record contributes
 #
-#     (r u, h c svec(u u'), q r^2 svec(u u')),
+#     (g s r u, h c svec(u u'), q s^2 r^2 svec(u u')),
 #
-# where svec stacks the diagonal and sqrt(2) times the upper triangle, h is the weight
-# of the curvatures and q the weight of the squares; the last part is left out if q is
-# 0. The summed numbers are whole: r u and the root of c times u, rounded, and their
+# where svec stacks the diagonal and sqrt(2) times the upper triangle; g, h and q are
+# the weights of gradients, curvatures and squares, and parts of weight 0 are left out.
+# The summed numbers are whole: s r u and the root of c times u, rounded, and their
 # products, so all sums are exact in any order. Sensitivities are derived in
 # ``docs/proofs/moments.md``.
 
 
-@dataclass(frozen=True)
-class NewtonWeights:
-    """Public weights of the parts of the query.
+# Relative error of the length of a row, for each of its entries.
+_OF_LENGTHS = 2.0**-50
 
-    `intercept` is t above, in (0, 1], `curvature` is h and `squares` is q.
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Coordinates of rows that are followed by the intercept's constant; released.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_columns, n_columns)
+        Row x has the coordinates ``x @ matrix``. The last row is the intercept's, whose
+        constant is `data_norm`.
+    norm : float in (0, inf)
+        Rows with longer coordinates weigh less.
     """
 
-    intercept: float
+    matrix: FloatArray
+    norm: float
+
+    @classmethod
+    def of(cls, matrix: FloatArray, norm: float) -> Frame:
+        """The frame with the nearest matrix on the public grid; post-processing."""
+        columns = [on_grid(column) for column in matrix.T]
+        return cls(np.stack(columns, axis=1), norm)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights of rows, from weights of u; of shape (n_columns, n_columns)."""
+        return self.matrix / self.norm
+
+
+def _dense_grid(X: Any, norm: float) -> DenseGrid:
+    """Clipped rows in whole numbers, so that products have the same bits everywhere."""
+    grid = gridded(X, norm).in_double()
+    if issparse(grid.entries):
+        return DenseGrid(grid.entries.toarray().astype(np.float64), norm)
+    return cast(DenseGrid, grid)
+
+
+@dataclass(frozen=True, eq=False)
+class LengthCounts(RecordSum):
+    """Counts of rows whose coordinates are longer than a limit, and not than the next.
+
+    Parameters
+    ----------
+    norm : float in (0, inf)
+        Clip of the rows.
+    matrix : ndarray of shape (n_columns, n_columns)
+        As in `Frame`.
+    limits : ndarray of shape (n_limits,)
+        Increasing; released.
+    """
+
+    norm: float
+    matrix: FloatArray
+    limits: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.limits),)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def row_bound(self) -> Bound:
+        # A row is in one count, or in none.
+        return Bound(zero_out=ABOVE, replace_one=math.sqrt(2) * ABOVE)
+
+    def numbers(self, block: Block) -> FloatArray:
+        rows = np.ascontiguousarray(_dense_grid(block.X, self.norm).raw(self.matrix))
+        place = np.searchsorted(self.limits, row_norms(rows)) - 1
+        return np.asarray((place[:, None] == np.arange(len(self.limits))) * 1.0)
+
+
+@dataclass(frozen=True)
+class NewtonWeights:
+    """Public weights of gradients, curvatures and squares; at least one is positive."""
+
+    gradient: float
     curvature: float
     squares: float
 
 
 @dataclass(frozen=True)
 class NewtonAnswer:
-    """Sums over the records, exact or released, of rows with their constant t.
+    """Sums over the records, exact or released.
 
     Parameters
     ----------
     gradient : ndarray of shape (n_columns,)
-        Sum of ``residual * u``.
+        Sum of ``s * residual * u``.
     curvature, squares : ndarray of shape (n_columns, n_columns)
-        Sums of ``curvature * u u'`` and of ``residual^2 * u u'``; the latter are zeros
-        if they have no weight.
+        Sums of ``curvature * u u'`` and of ``(s * residual)^2 * u u'``. Parts without
+        weight are zeros.
     """
 
     gradient: FloatArray
@@ -313,12 +389,13 @@ class NewtonAnswer:
     squares: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NewtonSums:
     """The queries of one objective with one output and a `plain_curvature`."""
 
     objective: LinearObjective
     parts: NewtonWeights
+    frame: Frame
 
     def at(self, weights: FloatArray) -> NewtonSum:
         """The query at released weights of shape (n_columns, 1).
@@ -338,22 +415,9 @@ class NewtonSums:
         The result has standard deviations, if that of an entry of the query is
         `deviation`; public.
         """
+        of_gradient = self.largest_residual / (self.parts.gradient or math.inf)
         bend = self.objective.loss.smoothness / self.parts.curvature
-        return deviation * self.largest_residual, deviation * bend
-
-    @property
-    def constant(self) -> FloatArray:
-        """Ratio of the columns of u to the columns of ``(row / data_norm, 1)``."""
-        unit = np.ones(self.objective.n_columns)
-        if self.objective.fit_intercept:
-            unit[-1] = self.parts.intercept
-        return unit
-
-    @property
-    def length(self) -> float:
-        """Largest squared norm of u."""
-        t = self.parts.intercept if self.objective.fit_intercept else 0.0
-        return 1 + t**2
+        return deviation * of_gradient, deviation * bend
 
     @property
     def worst(self) -> Bound:
@@ -362,16 +426,16 @@ class NewtonSums:
 
     def bound(self, radius: float) -> Bound:
         """Bound at weights whose raw predictions are at most `radius`."""
-        p, objective = self.length, self.objective
+        objective, parts = self.objective, self.parts
         residual = objective.loss.zero_out_bound(radius) / self.largest_residual
         residual += plain_error(objective.loss) / self.largest_residual
-        of_gradient = residual**2
-        of_matrices = self.parts.curvature**2 + (self.parts.squares * residual**2) ** 2
+        of_gradient = (parts.gradient * residual) ** 2
+        of_matrices = parts.curvature**2 + (parts.squares * residual**2) ** 2
         # Lemma 5, and Lemma 6 in its two cases.
-        one = of_gradient * p + of_matrices * p**2
-        apart = of_gradient * 4 * p + of_matrices * p**2
-        between = min(of_gradient / (2 * of_matrices), p)
-        both = of_gradient * 2 * (p + between) + of_matrices * 2 * (p**2 - between**2)
+        one = of_gradient + of_matrices
+        apart = 4 * of_gradient + of_matrices
+        between = min(of_gradient / (2 * of_matrices), 1.0)
+        both = of_gradient * 2 * (1 + between) + of_matrices * 2 * (1 - between**2)
         rounded = self._rounded()
         return Bound(
             zero_out=math.sqrt(one) * ABOVE + rounded,
@@ -380,10 +444,11 @@ class NewtonSums:
 
     def _rounded(self) -> float:
         """Effect of whole numbers on the norm of a record's contribution (Lemma 7)."""
-        off = math.sqrt(self.objective.n_columns) / 2 / _LARGEST
-        of_product = off * (2 * math.sqrt(self.length) + off)
+        d = self.objective.n_columns
+        off = math.sqrt(d) / 2 / _LARGEST + d * _OF_LENGTHS
+        of_product = off * (2 + off)
         weights = self.parts.curvature + self.parts.squares
-        return (off + weights * of_product) * (1 + 1e-9)
+        return (self.parts.gradient * off + weights * of_product) * (1 + 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,21 +462,28 @@ class NewtonSum(BoundedSum):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        d = self.of.objective.n_columns
-        return (d + (1 + (self.of.parts.squares > 0)) * (d * (d + 1) // 2),)
+        return (sum(self._sizes),)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """Number of entries of gradient, curvatures and squares."""
+        d, parts = self.of.objective.n_columns, self.of.parts
+        matrix = d * (d + 1) // 2
+        return d * (parts.gradient > 0), matrix, matrix * (parts.squares > 0)
 
     @property
     def scale(self) -> FloatArray:
         d = self.of.objective.n_columns
-        matrices = [_svec_scale(d)] * (1 + (self.of.parts.squares > 0))
-        return np.concatenate([np.ones(d), *matrices])
+        of_gradient, _, of_squares = self._sizes
+        matrices = [_svec_scale(d)] * (1 + (of_squares > 0))
+        return np.concatenate([np.ones(of_gradient), *matrices])
 
     def from_whole(self, source: Any, sums: Sums) -> FloatArray:
-        d, parts = self.of.objective.n_columns, self.of.parts
-        weights = [np.ones(d), np.full(d * (d + 1) // 2, parts.curvature)]
-        if parts.squares > 0:
-            weights.append(np.full(d * (d + 1) // 2, parts.squares))
-        return np.asarray(super().from_whole(source, sums) * np.concatenate(weights))
+        parts = self.of.parts
+        weights = parts.gradient, parts.curvature, parts.squares
+        return np.asarray(
+            super().from_whole(source, sums) * np.repeat(weights, self._sizes)
+        )
 
     def bound(self) -> Bound:
         # No bound for users: with weights, the rounded numbers of a row are not those
@@ -436,33 +508,37 @@ class NewtonSum(BoundedSum):
     def added(self, block: Block) -> Products:
         tilted, bent = self._tilted_and_bent(block.X, block.y)
         one = np.full(len(block.y), _LARGEST)
-        squares = ((0, 0),) * (self.of.parts.squares > 0)
-        return Products((tilted, bent, one), ((0, 2), (1, 1), *squares))
+        pairs = ((0, 2), (1, 1), (0, 0))
+        chosen = tuple(
+            pair for pair, size in zip(pairs, self._sizes, strict=True) if size
+        )
+        return Products((tilted, bent, one), chosen)
 
     def _tilted_and_bent(self, X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rows times residuals and times roots of curvatures, in whole numbers."""
+        """Coordinates times residuals and times roots of curvatures, whole numbers."""
         objective, loss = self.of.objective, self.of.objective.loss
-        grid = gridded(X, objective.data_norm).in_double()
+        grid = _dense_grid(X, objective.data_norm)
         residual = plain_residual(loss, y, grid.raw(self.weights))
         curvature = plain_curvature(loss, residual) / loss.smoothness
         residual = residual / self.of.largest_residual
-        rows = grid.entries.toarray() if issparse(grid.entries) else grid.entries
-        rows = rows * (_LARGEST / LONGEST)
-        if objective.fit_intercept:
-            constant = np.full((len(y), 1), self.of.parts.intercept * _LARGEST)
-            rows = np.hstack([rows, constant])
+        # Both products are of whole numbers, so each row has the same bits everywhere.
+        frame = self.of.frame
+        rows = np.ascontiguousarray(grid.raw(frame.matrix))
+        weight = frame.norm / np.maximum(row_norms(rows), frame.norm)
+        rows *= (weight * (_LARGEST / frame.norm))[:, None]
+        residual *= weight[:, None]
         return np.rint(rows * residual), np.rint(rows * np.sqrt(curvature))
 
     def read(self, released: FloatArray) -> NewtonAnswer:
         """The sums that a released vector represents; this is post-processing."""
         d, parts = self.of.objective.n_columns, self.of.parts
-        gradient, curvature, squares = np.split(released, [d, d + d * (d + 1) // 2])
+        gradient, curvature, squares = np.split(released, np.cumsum(self._sizes[:-1]))
         residual, bend = self.of.largest_residual, self.of.objective.loss.smoothness
-        of_squares = np.zeros((d, d))
+        of_gradient, of_squares = np.zeros(d), np.zeros((d, d))
+        if parts.gradient > 0:
+            of_gradient = gradient * (residual / parts.gradient)
         if parts.squares > 0:
             of_squares = of_svec(squares, d) * (residual**2 / parts.squares)
         return NewtonAnswer(
-            gradient * residual,
-            of_svec(curvature, d) * (bend / parts.curvature),
-            of_squares,
+            of_gradient, of_svec(curvature, d) * (bend / parts.curvature), of_squares
         )

@@ -190,19 +190,22 @@ class ErrorSum(RecordSum):
         Added to predictions; released.
     clip : float in (0, inf)
         Clip of the norms; public or released.
+    norm : float in (0, inf), default=1.0
+        Clip of the rows.
     """
 
     loss: Loss
     coef: FloatArray
     offset: FloatArray
     clip: float
+    norm: float = 1.0
 
     @property
     def interval(self) -> tuple[float, float]:
         return 0.0, self.clip
 
     def numbers(self, block: Block) -> FloatArray:
-        raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.offset
+        raw = gridded(block.X, self.norm).raw(on_grid(self.coef)) + self.offset
         return np.asarray(np.sqrt(_squares(self.loss.residual(block.y, raw))))
 
 

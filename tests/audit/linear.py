@@ -58,7 +58,7 @@ PARAMS = {
     "multistage": {**DESCENT, "strong_convexity": 0.1},
     "nesterov": {**DESCENT, "strong_convexity": 0.1},
     "noisy_gd": DESCENT,
-    "noisy_newton": {"n_steps": 1},
+    "noisy_newton": {"n_steps": 1, "moment_steps": 0},
     "online": {"bucket_size": 2, "step_size": 1e-6},
     "output_perturbation": {"strength": 50.0},
     "peeling": {"n_steps": 3, "step_size": 1e-6, "shortening": math.inf},

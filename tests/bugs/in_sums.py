@@ -192,12 +192,36 @@ OF_COUNTS = [
         "an exchange of Newton sums has one gradient",
         "sensitivity",
         f"{SUMS}/_moments.py",
-        "        apart = of_gradient * 4 * p + of_matrices * p**2\n"
-        "        between = min(of_gradient / (2 * of_matrices), p)\n"
-        "        both = of_gradient * 2 * (p + between) + of_matrices * 2 "
-        "* (p**2 - between**2)\n",
-        "        apart = of_gradient * 2 * p + of_matrices * p**2\n"
-        "        both = of_gradient * 2 * p\n",
+        "        apart = 4 * of_gradient + of_matrices\n"
+        "        between = min(of_gradient / (2 * of_matrices), 1.0)\n"
+        "        both = of_gradient * 2 * (1 + between) + of_matrices * 2 "
+        "* (1 - between**2)\n",
+        "        apart = 2 * of_gradient + of_matrices\n"
+        "        both = 2 * of_gradient\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "rows longer than the frame's norm keep their length",
+        "sensitivity",
+        f"{SUMS}/_moments.py",
+        "        rows *= (weight * (_LARGEST / frame.norm))[:, None]\n",
+        "        rows *= _LARGEST / frame.norm\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "residuals of rows that weigh less keep their size",
+        "model",
+        f"{SUMS}/_moments.py",
+        "        residual *= weight[:, None]\n",
+        "",
+        ("tests/solvers/test_noisy_newton.py::test_sums_are_those_of_the_definition",),
+    ),
+    Bug(
+        "counts of long rows add to all shorter limits",
+        "sensitivity",
+        f"{SUMS}/_moments.py",
+        "(place[:, None] == np.arange(len(self.limits)))",
+        "(place[:, None] >= np.arange(len(self.limits)))",
         (RECORDS,),
     ),
 ]

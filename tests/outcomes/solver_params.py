@@ -197,7 +197,7 @@ VARIANTS: dict[str, list[Variant]] = {
     "noisy_newton": [
         *_STEPS,
         Variant("weights", {"intercept_weight": 0.2, "curvature_weight": 2.0}),
-        Variant("squares", {"squares_weight": 1.0, "lift": 0.0}),
+        Variant("squares", {"squares_weight": 1.0, "moment_steps": 1, "reach": 3.0}),
         Variant("regularised", {}, more=REGULARISED),
     ],
     "noisy_sgd": [

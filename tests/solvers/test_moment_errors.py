@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import intervals
 from benchmarks.intervals import covered, sample
 from skdp import BudgetLedger, DPLinearRegression
-from skdp.exceptions import Refused
+from skdp.exceptions import HiddenCoefficientsWarning, Refused
 from skdp.solvers import _adassp as module
 from skdp.solvers._adassp import estimated
 from skdp.sums._moments import Moments, MomentSums, MomentWeights
@@ -66,7 +67,23 @@ def test_a_table_as_others_have_it():
     assert list(bare.index) == ["x0", "x1", "x2"]
 
 
-def test_where_noise_drowns_a_direction_nothing_is_told():
+def test_columns_that_noise_leaves_alike_are_named_and_hide_no_others():
+    """Two columns correlate by .999; the third is apart."""
+    rng = np.random.default_rng(0)
+    X = intervals.correlated(
+        rng, 60_000, np.array([[1, 0.999, 0], [0.999, 1, 0], [0, 0, 1]])
+    )
+    y = X @ [1.0, -1.0, 1.0] + 0.1 * rng.normal(size=len(X))
+    frame = pd.DataFrame(X, columns=["high", "low", "apart"])
+    with pytest.warns(HiddenCoefficientsWarning, match="of high, low, which"):
+        model = fitted(frame, y, epsilon=8.0, random_state=0)
+    table = model.summary()
+    assert table.loc[["high", "low"], "coef"].isna().all()
+    assert table.loc[["apart", "intercept"]].notna().all(axis=None)
+    assert abs(table["coef"]["apart"] - 1) < 6 * table["std err"]["apart"]
+
+
+def test_where_noise_hides_all_directions_nothing_is_stated():
     drawn = sample(60, 3, 2)
     table = fitted(drawn.X, drawn.y, epsilon=0.1).summary()
     assert table["coef"].isna().all()

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit
+from sklearn.base import clone
 
 from benchmarks import intervals
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
-from skdp.exceptions import Refused
+from skdp.exceptions import HiddenCoefficientsWarning, Refused
+from skdp.linear_model._base import Estimates, _estimate_warnings
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._newton import NewtonStep, NoisyNewton
-from skdp.sums._moments import NewtonSums, NewtonWeights, of_svec
+from skdp.sums._moments import (
+    Frame,
+    LengthCounts,
+    NewtonSums,
+    NewtonWeights,
+    of_svec,
+)
 from skdp.tables._memory import MemorySource
 from tests.door import planned
 
@@ -30,7 +40,7 @@ def svec(matrix):
     return np.concatenate([np.diag(matrix), math.sqrt(2) * above])
 
 
-PARTS = [(0.5, 0.5, 0.25), (1.0, 2.0, 0.0), (0.1, 0.2, 3.0)]
+PARTS = [(1.0, 0.5, 0.25), (1.0, 2.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.2, 3.0)]
 by_loss = pytest.mark.parametrize("name", LOSSES)
 by_parts = pytest.mark.parametrize("parts", PARTS)
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
@@ -45,7 +55,10 @@ def sums_of(name, parts, *, adjacency="replace_one", norm=2.0, has_intercept=Tru
         adjacency=adjacency,
         fit_intercept=has_intercept,
     )
-    return NewtonSums(objective, NewtonWeights(*parts))
+    rng = np.random.default_rng(0)
+    matrix = np.eye(d + has_intercept) + 0.3 * rng.normal(size=[d + has_intercept] * 2)
+    # Some rows are longer than the norm, and weigh less.
+    return NewtonSums(objective, NewtonWeights(*parts), Frame.of(matrix, 1.5))
 
 
 def make_data(name, n=100, d=3, seed=0):
@@ -57,19 +70,23 @@ def make_data(name, n=100, d=3, seed=0):
 
 def contributions(sums, X, y, weights):
     """The definition, for rows within the norm."""
-    objective, (t, h, q) = sums.objective, vars(sums.parts).values()
-    loss, u = objective.loss, X / objective.data_norm
-    own = weights[: objective.n_features]
-    raw = X @ own
+    objective, full = sums.objective, X
     if objective.fit_intercept:
-        u = np.hstack([u, np.full((len(u), 1), t)])
-        raw = raw + objective.data_norm * weights[-1]
-    r = loss.residual(y, raw) / loss.zero_out_bound(math.inf)
+        full = np.hstack([X, np.full((len(X), 1), objective.data_norm)])
+    rows, norm = full @ sums.frame.matrix, sums.frame.norm
+    s = np.minimum(1, norm / np.linalg.norm(rows, axis=1))[:, None]
+    return added(sums, s * rows / norm, s, y, full @ weights)
+
+
+def added(sums, u, s, y, raw):
+    """What records with these coordinates, weights and predictions add."""
+    (g, h, q), loss = vars(sums.parts).values(), sums.objective.loss
+    r = s * loss.residual(y, raw) / loss.zero_out_bound(math.inf)
     c = loss.curvature(y, raw).reshape(-1, 1) / loss.smoothness
     i, j = np.triu_indices(u.shape[1], 1)
     squares = np.hstack([u**2, math.sqrt(2) * u[:, i] * u[:, j]])
-    parts = [r * u, h * c * squares]
-    return np.hstack([*parts, q * r**2 * squares] if q else parts)
+    parts = [g * r * u] * (g > 0) + [h * c * squares] + [q * r**2 * squares] * (q > 0)
+    return np.hstack(parts)
 
 
 def asked(sums, source, weights):
@@ -92,30 +109,40 @@ def test_sums_are_those_of_the_definition(name, parts):
         assert np.allclose(found, expected, rtol=0, atol=tolerance)
 
 
+def test_rows_longer_than_a_limit_are_counted_once():
+    X, y = make_data("logistic")
+    frame, limits = sums_of("logistic", PARTS[0]).frame, np.array([1.0, 2.0, 3.0])
+    short = X * (2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1)))[:, None]
+    rows = np.hstack([short, np.full((100, 1), 2.0)]) @ frame.matrix
+    lengths = np.linalg.norm(rows, axis=1)
+    wanted = np.histogram(lengths, [*limits, np.inf])[0]
+    for store in (np.asarray, csr_array):
+        query = LengthCounts(100, 2.0, frame.matrix, limits)
+        assert (query.total(MemorySource(store(X), y), None) == wanted).all()
+
+
 def changes(sums, seed=0, count=5000):
     """Sizes of what one record changes, over the bound at the same weights.
 
-    Rows of full norm, many of them nearly alike, opposite or orthogonal, and weights of
-    every size across them.
+    Coordinates of full length, many of them nearly alike, opposite or orthogonal, and
+    predictions of every size that a row can have.
     """
     rng = np.random.default_rng(seed)
-    objective, d = sums.objective, sums.objective.n_features
-    found = 0.0
+    objective, found = sums.objective, 0.0
     for size in (0.0, 0.3, 1.0, 3.0, 30.0, 3000.0):
         weights = rng.normal(size=(objective.n_columns, 1))
         weights *= size / np.linalg.norm(weights)
-        first, second = (rng.normal(size=(count, d)) for _ in range(2))
-        across = rng.random((count, 1)) < 0.5
-        slope = weights[:d, 0] / (np.linalg.norm(weights[:d]) or 1.0)
-        for rows in (first, second):
-            rows -= across * np.outer(rows @ slope, slope)
+        reach = np.linalg.norm(weights[: objective.n_features])
+        reach += abs(weights[-1, 0]) if objective.fit_intercept else 0.0
+        first, second = (rng.normal(size=(count, objective.n_columns)) for _ in "12")
         near = rng.choice([-1.0, 1.0], (count, 1)) * first
         second = np.where(rng.random((count, 1)) < 0.5, near, second)
         pair = []
         for rows in (first, second):
-            length = objective.data_norm / np.linalg.norm(rows, axis=1)[:, None]
             y = rng.choice([-1.0, 1.0] if _is_squared(sums) else [0, 1], count)
-            pair.append(contributions(sums, rows * length, y, weights))
+            raw = rng.choice([-1.0, 0.0, 1.0], (count, 1)) * objective.data_norm * reach
+            u = rows / np.linalg.norm(rows, axis=1)[:, None]
+            pair.append(added(sums, u, 1.0, y, raw))
         moved = pair[0] - pair[1] if objective.adjacency == "replace_one" else pair[0]
         bound = sums.at(weights).bound().under(objective.adjacency)
         found = max(found, float(np.linalg.norm(moved, axis=1).max()) / bound)
@@ -141,7 +168,7 @@ def planted(monkeypatch, bug):
 
     def bound(self, radius):
         if bug == "matrices":
-            return honest(replace(self, parts=NewtonWeights(0.5, 1e-9, 0.0)), radius)
+            return honest(replace(self, parts=NewtonWeights(1.0, 1e-9, 0.0)), radius)
         found = honest(self, radius)
         if bug == "one record":
             return replace(found, replace_one=found.zero_out)
@@ -153,38 +180,44 @@ def planted(monkeypatch, bug):
 @by_loss
 @pytest.mark.parametrize("bug", ["matrices", "one record", "start"])
 def test_broken_twins_are_found(name, bug, monkeypatch):
-    parts = (0.5, 2.0, 1.0) if bug == "matrices" else PARTS[0]
+    parts = (1.0, 2.0, 1.0) if bug == "matrices" else PARTS[0]
     sums = sums_of(name, parts, d=2)
     planted(monkeypatch, bug)
     assert changes(sums) > 1.1
 
 
-# A row of norm 2^22, nearly, whose entries are whole and 3 modulo 4; halved twice, all
-# of them are rounded away from 0.
-_ROUNDED_UP = np.array([[2420383.0, 2420383.0, 2423979.0]])
-
-
 @by_adjacency
 def test_what_whole_numbers_add_is_there_and_is_charged(adjacency):
     """A record, or two of opposite gradients, that only Lemma 7 keeps in the bound."""
-    parts = (1 - 0.49 * 2.0**-20, 1e-6, 0.0)
-    sums = sums_of("logistic", parts, adjacency=adjacency, norm=2.0**22)
-    query = sums.at(np.zeros((4, 1)))
-    alone = [
-        asked(sums, MemorySource(_ROUNDED_UP, np.array([y])), query.weights)
-        for y in (0.0, 1.0)
-    ]
-    moved = alone[0] - alone[1] if adjacency == "replace_one" else alone[0]
-    size, bound = float(np.linalg.norm(moved)), query.bound().under(adjacency)
+    objective = LinearObjective(
+        loss=LOSSES["logistic"],
+        n_samples=1,
+        n_features=3,
+        data_norm=1.0,
+        adjacency=adjacency,
+        fit_intercept=False,
+    )
+    # Rows of this norm are not shortened, and have the full length in the frame.
+    parts, norm = NewtonWeights(1.0, 1e-6, 0.0), 1 - 2.0**-20
+    query = NewtonSums(objective, parts, Frame(np.eye(3), norm)).at(np.zeros((3, 1)))
+    rows = np.random.default_rng(0).normal(size=(500_000, 3))
+    rows *= norm / np.linalg.norm(rows, axis=1)[:, None]
+    # Residuals are 1/2. To the lengths of these rows, rounding adds most.
+    added = np.linalg.norm(np.rint(rows / norm * 2.0**20), axis=1)
+    size, bound = 0.0, query.bound().under(adjacency)
+    for row in rows[np.argsort(-added)[:100], None]:
+        alone = [query.total(MemorySource(row, np.array([y])), None) for y in (0.0, 1)]
+        moved = alone[0] - alone[1] if adjacency == "replace_one" else alone[0]
+        size = max(size, float(np.linalg.norm(moved)))
     assert size <= bound
     # Twins that leave it out, or charge it once for two records.
-    assert size > bound - sums._rounded()
+    assert size > bound - query.of._rounded()
 
 
 @pytest.mark.parametrize("has_intercept", [True, False])
 def test_the_variance_of_the_noise_is_what_is_stated(has_intercept):
     """Of ``N_g + N d``, which is linear in the noise of the query: exactly."""
-    sums = sums_of("logistic", (0.5, 0.5, 0.25), has_intercept=has_intercept)
+    sums = sums_of("logistic", (1.0, 0.5, 0.25), has_intercept=has_intercept)
     query = sums.at(np.zeros((3 + has_intercept, 1)))
     d = np.array([0.5, -1.0, 3.0, 0.7])[: 3 + has_intercept]
     each = []
@@ -193,7 +226,8 @@ def test_the_variance_of_the_noise_is_what_is_stated(has_intercept):
         each.append(noise.gradient + noise.curvature @ d)
     nothing = query.read(np.zeros(query.shape))
     noises = sums.noise(2.0)
-    step = NewtonStep(np.zeros(len(d)), nothing, *noises, np.zeros(len(d)), 300, 1.0)
+    start, frame = np.zeros(len(d)), np.eye(len(d))
+    step = NewtonStep(start, frame, nothing, *noises, 0.0, 300, 1.0)
     step.__dict__["length"] = d
     stated = step._variance()
     assert np.allclose(stated, 4 * np.transpose(each) @ np.array(each), rtol=1e-12)
@@ -232,24 +266,31 @@ def test_with_little_noise_they_are_those_of_a_sandwich():
     assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
 
 
-def test_where_steps_have_not_arrived_nothing_is_told():
-    """One step from 0 towards a label that 98 in 100 have; more steps arrive."""
+def test_where_steps_have_not_arrived_there_are_no_errors():
+    """One step from the base rate towards strong slopes; more steps arrive."""
     rng = np.random.default_rng(0)
     X = intervals._rows(rng, 20_000, 2)
-    y = (rng.uniform(size=len(X)) < expit(-4.0)).astype(int)
-    few = fitted(X, y, 8.0, solver_params={"n_steps": 1})
+    y = (rng.uniform(size=len(X)) < expit(12 * X[:, 0] - 6 * X[:, 1])).astype(int)
+    few = fitted(X, y, 8.0, solver_params={"n_steps": 1}, random_state=0)
     assert np.isinf(few.estimates_.errors).all()
-    enough = fitted(X, y, 8.0, solver_params={"n_steps": 8})
-    assert abs(enough.summary()["coef"]["intercept"] + 4.0) < 0.5
+    params = {"n_steps": 10, "reach": 3.0}
+    enough = fitted(X, y, 8.0, solver_params=params, random_state=0)
+    assert abs(enough.summary()["coef"]["x0"] - 12) < 1
 
 
-def test_shares_of_the_budget_grow_and_are_all_of_it():
-    objective = sums_of("logistic", PARTS[0]).objective
+@by_loss
+def test_shares_of_the_budget_grow_and_are_all_of_it(name):
+    objective = sums_of(name, PARTS[0]).objective
     solver = planned(NoisyNewton, objective, Budget(1.0, 1e-6))
-    shares = [line.mu_share for line in solver.plan(objective).lines]
-    assert len(shares) == solver.n_steps
-    assert sum(shares) == pytest.approx(1.0, rel=1e-15)
-    assert np.allclose(np.diff(np.log2(shares)), 1.0)
+    shares = solver.shares(objective)
+    lines = solver.plan(objective).lines
+    assert [line.mu_share for line in lines] == list(shares.values())
+    assert sum(shares.values()) == pytest.approx(1.0, rel=1e-15)
+    steps = [shares[f"step {k}"] for k in range(solver.n_steps)]
+    assert np.allclose(np.diff(np.log(steps)), np.log(3))
+    moments = [shares[f"moments {k}"] for k in range(4)]
+    assert sum(moments) == pytest.approx(0.2)
+    assert np.allclose(np.diff(np.log2(moments)), 1.0)
 
 
 @pytest.mark.parametrize("facts", [{"offset": (0.5,)}, {"product_norm": 4.0}])
@@ -283,30 +324,81 @@ def test_refusals_cost_nothing(tmp_path):
         model.summary()
 
 
-def test_a_forecast_says_from_how_many_records_on_errors_are_told():
-    def model_of(n):
+@pytest.mark.parametrize("correlation", [0.0, 0.95])
+def test_a_forecast_says_from_how_many_records_on_there_are_errors(correlation):
+    def model_of():
         return DPLogisticRegression(
             4.0,
             adjacency="zero_out",
-            data_norm=2.0,
             solver="noisy_newton",
             random_state=0,
             classes=[0, 1],
-            C=1 / (n * 0.02),
         )
 
-    def told(n):
-        forecast = model_of(n).forecast(n, 6)
+    def stated(n):
+        forecast = model_of().forecast(n, 6)
         (note,) = forecast.notes
         assert f" {note}." in str(forecast)
         assert note in forecast._repr_html_()
-        return float(note.split()[-3].replace(",", ""))
+        return float(note.split("about ")[1].split()[0].replace(",", ""))
 
-    enough = told(1000)
-    assert told(100_000) == enough
-    for share, is_told in ((0.6, False), (2.0, True)):
+    enough = stated(1000)
+    assert stated(100_000) == enough
+    for share, has_errors in ((0.3, False), (1.5, True)):
         n, rng = int(share * enough), np.random.default_rng(1)
-        X = 2 * rng.uniform(-1, 1, (n, 6)) / np.sqrt(6)
+        X = intervals.correlated(rng, n, correlation * np.ones((6, 6)))
         y = (X[:, 0] > rng.logistic(size=n)).astype(int)
-        model = model_of(n).fit(X, y)
-        assert np.isfinite(model.estimates_.values).all() == is_told
+        errors = model_of().fit(X, y).estimates_.errors
+        assert np.isfinite(errors).all() == has_errors
+
+
+def test_columns_that_noise_leaves_alike_are_named_and_hide_no_others():
+    """Declared categories add up to a constant, as the intercept does."""
+    rng = np.random.default_rng(0)
+    kinds = rng.choice(3, 60_000)
+    X = np.column_stack([rng.uniform(-1, 1, (60_000, 2)), np.eye(3)[kinds]]) / 2
+    y = (X @ [3, -2, 0, 1, 2] > rng.logistic(size=60_000)).astype(int)
+    frame = pd.DataFrame(X, columns=["age", "dose", "a", "b", "c"])
+    with pytest.warns(HiddenCoefficientsWarning, match="of a, b, c, intercept, which"):
+        model = fitted(frame, y, 8.0, random_state=0)
+    table = model.summary()
+    assert table.loc[["age", "dose"]].notna().all(axis=None)
+    assert table.loc[["a", "b", "c", "intercept"], "coef"].isna().all()
+    assert np.isinf(table.loc[["a", "b", "c", "intercept"], "std err"]).all()
+    assert model.estimates_.hidden == ("a", "b", "c", "intercept")
+    assert any("Noise hides" in each for each in model.privacy_.warnings)
+    # The estimator stays fitted if the warning is an error.
+    again = clone(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HiddenCoefficientsWarning)
+        with pytest.raises(HiddenCoefficientsWarning):
+            again.fit(frame, y)
+    assert again.estimates_.hidden
+
+
+def test_rows_far_from_others_are_kept_where_noise_allows():
+    """One record in 50 is six times as far out, and decides the slope."""
+    rng = np.random.default_rng(0)
+    far = rng.uniform(size=50_000) < 0.02
+    x = np.where(far, 0.3, 0.05) * rng.uniform(-1, 1, 50_000)
+    y = 20 * x**3 + 0.1 * rng.uniform(-1, 1, 50_000)
+    wanted = (x @ y) / (x @ x)
+
+    def slope(**params):
+        own = {"solver_params": params, "random_state": 0}
+        model = fitted(x[:, None], y, 8.0, DPLinearRegression, **own)
+        return model.summary().loc["x0"]
+
+    own, short = slope(), slope(reach=1.5)
+    assert abs(own["coef"] - wanted) < 5 * own["std err"]
+    # A twin that weighs them less has the slope of the others.
+    assert abs(short["coef"] - wanted) > 5 * short["std err"]
+
+
+@pytest.mark.parametrize(("n_far", "n_hidden"), [(0.02, 0), (0.0, 0), (0.02, 2)])
+def test_a_warning_says_how_many_records_weigh_less(n_far, n_hidden):
+    covariance = np.diag([np.inf] * n_hidden + [1.0] * (2 - n_hidden))
+    estimates = Estimates(("age", "dose"), np.zeros(2), covariance, n_far)
+    (*_, text) = [*_estimate_warnings(estimates)] or [""]
+    is_said = n_far > 0 and n_hidden < 2
+    assert ("About 2 % of the records lie far" in text) == is_said

@@ -27,7 +27,14 @@ from skdp.sums._counts import (
     TableSums,
     even_knots,
 )
-from skdp.sums._moments import MomentSums, MomentWeights, NewtonSums, NewtonWeights
+from skdp.sums._moments import (
+    Frame,
+    LengthCounts,
+    MomentSums,
+    MomentWeights,
+    NewtonSums,
+    NewtonWeights,
+)
 from skdp.sums._network import ClippedNetworkGradient
 from skdp.sums._record_sums import (
     ErrorSum,
@@ -82,6 +89,7 @@ _TARGETS = np.where(np.arange(N) < 60, np.sign(_CUBE[:, 0]), _CUBE[:, 1])
 _OBJECTIVE = LinearObjective(
     loss=LogisticLoss(), n_samples=N, n_features=D, data_norm=1.0, adjacency="zero_out"
 )
+_FRAME = Frame.of(np.diag([1.0] * D + [0.5]) + 0.1, 0.8)
 _COEF = 4 * np.ones((D, 1))
 _WEIGHTS, _STEP = np.append(3 * _COEF, [[0.1]], axis=0), -np.ones((D + 1, 1))
 _CELLS = tuple(range(5))
@@ -131,9 +139,17 @@ EXAMPLES = {
         MomentSums(MomentWeights(0.5, 1.0, 0.3), N, D, 0.4), _SPARSE, _TARGETS
     ),
     "newton": Example(
-        NewtonSums(_OBJECTIVE, NewtonWeights(0.5, 0.7, 0.2)).at(_WEIGHTS),
+        NewtonSums(_OBJECTIVE, NewtonWeights(1.0, 0.7, 0.2), _FRAME).at(_WEIGHTS),
         _BALL,
         _LABELS,
+    ),
+    "second moments": Example(
+        NewtonSums(_OBJECTIVE, NewtonWeights(0.0, 1.0, 0.0), _FRAME).at(0 * _WEIGHTS),
+        _SPARSE,
+        _LABELS,
+    ),
+    "lengths": Example(
+        LengthCounts(N, 1.0, _FRAME.matrix, np.array([0.2, 0.5, 0.8])), _BALL, _LABELS
     ),
     "steps": Example(
         StepGains(Trial(_OBJECTIVE), _WEIGHTS, _STEP, np.array([0.5, 1.0]), 0.3),
