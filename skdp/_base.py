@@ -88,6 +88,7 @@ class StoredEstimator(BaseEstimator):
 # It follows from public facts only. `forecast` returns it, and `fit` warns about it.
 
 
+_HOPELESS = "expect hardly more than a constant model"
 # Range of any epsilon.
 _LEAST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e8
 
@@ -147,7 +148,7 @@ class Signal:
     def verdict(self) -> str:
         """What to expect of a fit, in words."""
         if self.noise_dominates:
-            return "expect hardly more than a constant model"
+            return _HOPELESS
         if self.noise_to_signal <= self.little_to:
             return "expect a model close to one without privacy"
         return "expect a useful model that is worse than one without privacy"
@@ -503,7 +504,7 @@ class PrivateEstimator(StoredEstimator):
         return False
 
     def _warned_of_constant(self) -> Self:
-        """This object after its fit, with a warning if the release is a constant.
+        """The fitted object, after a warning if its release is a constant.
 
         It is called when the fit is complete, so that a filter that turns the warning
         into an error does not undo what was paid for.
@@ -511,6 +512,8 @@ class PrivateEstimator(StoredEstimator):
         if is_rehearsing() or math.isinf(self.epsilon) or not self._is_constant():
             return self
         record = self.privacy_
+        if any(_HOPELESS in each for each in record.warnings):  # said before the fit
+            return self
         self.privacy_ = replace(record, warnings=(*record.warnings, _CONSTANT))
         remedies = ["more records", "a larger epsilon", *self._remedies_of_constant()]
         warn_once(

@@ -352,7 +352,7 @@ def _of_unknown(name: str, allowed: list[str]) -> str:
 
 
 def similar_to(name: str, known: Iterable[str]) -> str:
-    """" Did you mean 'x'?", for the known name that is most like this name; or ""."""
+    """A question about the known name that is most like this name; "" if none is."""
     by_shape = {each.strip().casefold(): each for each in known}
     found = get_close_matches(name.strip().casefold(), list(by_shape), n=1)
     return f" Did you mean {by_shape[found[0]]!r}?" if found else ""

@@ -65,7 +65,7 @@ class Check:
     _problems: tuple[_Problem, ...]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each problem. **Not private.**
+        """Return one row for each problem; not private.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class Check:
 
 
 def check(frame: Any, columns: Any) -> Check:
-    """Compare every cell of a table with the declarations. **Not private.**
+    """Compare every cell of a table with the declarations; the result is not private.
 
     It finds typos in a code book and cells that are not as declared, before the table
     becomes the private table. It is for those who keep the data: the result quotes

@@ -220,9 +220,7 @@ class DPEstimator(TakesSources, PrivateModel):
         return effects
 
     def _is_constant(self) -> bool:
-        # Of the constant model, `NoiseDominatesWarning` speaks before the fit.
-        is_planned = self.privacy_.solver == ConstantModel.key
-        return not (is_planned or np.any(self.coef_))
+        return not np.any(self.coef_)
 
     def _remedies_of_constant(self) -> tuple[str, ...]:
         declared = ("declared columns (columns=)",) if self.columns is None else ()
