@@ -83,6 +83,11 @@ DECLARED = {
     "another norm": (lambda: model(data_norm=2.0), FRAME),
     "no noise": (lambda: model(epsilon=math.inf), FRAME),
     "sparse rows": (model, csr_array(X)),
+    "rows from an encoder": (model, TableEncoder((-1, 1)).fit_transform(FRAME)),
+    "frame from a scaler": (
+        model,
+        BoundedScaler((-1, 1)).set_output(transform="pandas").fit_transform(FRAME),
+    ),
     "scaler": (lambda: make_pipeline(BoundedScaler((-1, 1)), model()), FRAME),
     "encoder": (lambda: make_pipeline(TableEncoder((-1, 1)), model()), FRAME),
     "clipper": (lambda: make_pipeline(RowNormClipper(1.0), model()), FRAME),
