@@ -382,6 +382,7 @@ class PrivateEstimator(StoredEstimator):
     """
 
     is_search: ClassVar[bool] = False
+    privacy_: Any  # a PrivacyRecord after the fit
     # The privacy unit; models that can protect users have this parameter.
     privacy_unit: str = "record"
     # The parameter that holds the relation.
