@@ -88,6 +88,7 @@ class StoredEstimator(BaseEstimator):
 # It follows from public facts only. `forecast` returns it, and `fit` warns about it.
 
 
+_HOPELESS = "expect hardly more than a constant model"
 # Range of any epsilon.
 _LEAST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e8
 
@@ -147,7 +148,7 @@ class Signal:
     def verdict(self) -> str:
         """What to expect of a fit, in words."""
         if self.noise_dominates:
-            return "expect hardly more than a constant model"
+            return _HOPELESS
         if self.noise_to_signal <= self.little_to:
             return "expect a model close to one without privacy"
         return "expect a useful model that is worse than one without privacy"
@@ -381,6 +382,7 @@ class PrivateEstimator(StoredEstimator):
     """
 
     is_search: ClassVar[bool] = False
+    privacy_: Any  # a PrivacyRecord after the fit
     # The privacy unit; models that can protect users have this parameter.
     privacy_unit: str = "record"
     # The parameter that holds the relation.
@@ -512,7 +514,7 @@ class PrivateEstimator(StoredEstimator):
             return self
         found = self._release_warnings()
         stated = tuple(text for _, _, text in found)
-        record = self.privacy_
+        record: PrivacyRecord = self.privacy_
         self.privacy_ = replace(record, warnings=(*record.warnings, *stated))
         for message, category, _ in found:
             warn_once(message, category)
@@ -525,6 +527,8 @@ class PrivateEstimator(StoredEstimator):
         """
         if math.isinf(self.epsilon) or not self._is_constant():
             return []
+        if any(_HOPELESS in each for each in self.privacy_.warnings):
+            return []  # said before the fit
         remedies = ["more records", "a larger epsilon", *self._remedies_of_constant()]
         message = (
             "The released model is a constant, which predicts the same for every row: "

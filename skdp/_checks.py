@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import wraps
 from numbers import Integral, Real
@@ -348,6 +348,11 @@ def _of_unknown(name: str, allowed: list[str]) -> str:
     text = f"there is no argument {name!r}."
     if name in REASONS:
         return f"{text} {REASONS[name]}"
-    similar = get_close_matches(name, allowed, n=1)
-    hint = f" Did you mean {similar[0]!r}?" if similar else ""
-    return f"{text}{hint} Allowed are {allowed}."
+    return f"{text}{similar_to(name, allowed)} Allowed are {allowed}."
+
+
+def similar_to(name: str, known: Iterable[str]) -> str:
+    """A question about the known name that is most like this name; "" if none is."""
+    by_shape = {each.strip().casefold(): each for each in known}
+    found = get_close_matches(name.strip().casefold(), list(by_shape), n=1)
+    return f" Did you mean {by_shape[found[0]]!r}?" if found else ""

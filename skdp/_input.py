@@ -51,6 +51,11 @@ _ENCODE_TEXT = (
     "Encode categories with DeclaredOneHotEncoder, which takes no categories from the "
     "data."
 )
+_DECLARE_TEXT = (
+    "Declare the columns with columns=, which also takes categories, truth values and "
+    "dates; skdp.columns.template(X) makes a draft. Or encode categories with "
+    "DeclaredOneHotEncoder."
+)
 _IMPUTE_TEXT = (
     "Fill in missing text with SimpleImputer(strategy='constant', fill_value=..., "
     "keep_empty_features=True), whose rule is declared, or leave it missing: "
@@ -102,7 +107,9 @@ def check_rows(
     ndarray or CSR of shape (n_samples, n_features)
         CSR is canonical: one entry for each place.
     """
-    _check_kind(X, _IMPUTE_TEXT if allow_nan else _ENCODE_TEXT)
+    remedy = _DECLARE_TEXT if hasattr(estimator, "columns") else _ENCODE_TEXT
+    remedy = _IMPUTE_TEXT if allow_nan else remedy
+    _check_kind(X, remedy)
     if issparse(X):
         X = without_data(
             lambda: canonical_csr(X),
@@ -120,7 +127,7 @@ def check_rows(
         ),
         "The X argument must be an array of numbers. Got an object or string array "
         "with an entry that is neither a string that reads as a number nor a number. "
-        + (_IMPUTE_TEXT if allow_nan else _ENCODE_TEXT),
+        + remedy,
     )
     entries = rows.data if issparse(rows) else rows
     if allow_nan:
@@ -394,9 +401,13 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
             f"{name} needs at least two classes. Got 1 class. Declare all labels that "
             "may occur with classes=[...]."
         )
+    kinds = _kind_of_labels(classes), _kind_of_labels(y)
+    got = "other labels"
+    if None not in kinds and kinds[0] != kinds[1]:
+        got = f"{kinds[1]} in y, and {kinds[0]} in 'classes'"
     codes = without_data(
         lambda: _codes(classes, y),
-        "The labels in y must be among those declared in 'classes'. Got other labels. "
+        f"The labels in y must be among those declared in 'classes'. Got {got}. "
         "Declare every label that may occur, with the same type: 1 is not '1'."
         + ("" if _are_counted(classes) else _COUNTED_ELSEWHERE),
     )
@@ -425,6 +436,13 @@ def declared_alone(model: Any) -> np.ndarray:
             "may occur with classes=[...]."
         )
     return classes
+
+
+def _kind_of_labels(labels: np.ndarray) -> str | None:
+    """Kind of labels by their dtype, which is public; None for objects."""
+    if labels.dtype.kind in "biuf":
+        return "numbers"
+    return "text" if labels.dtype.kind in "UT" else None
 
 
 def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:

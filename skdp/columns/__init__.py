@@ -6,7 +6,8 @@ serves all columns. ``(17, 90)`` is short for ``Range(17, 90)``, and
 ``["Female", "Male"]`` for ``Categories(["Female", "Male"])``.
 
 Declarations are public facts: take them from the questionnaire or the data dictionary,
-never from the records.
+never from the records. `check` compares cells with their declarations; its result is
+not private, and is for those who keep the data.
 
 Examples
 --------
@@ -17,6 +18,7 @@ Examples
 {'age': Range(17, 90), 'sex': Categories(['Female', 'Male'])}
 """
 
+from skdp.columns._check import Check, check
 from skdp.tables._columns import (
     Boolean,
     Categories,
@@ -33,10 +35,12 @@ from skdp.tables._columns import (
 __all__ = [
     "Boolean",
     "Categories",
+    "Check",
     "Dates",
     "Declaration",
     "Range",
     "as_declared",
+    "check",
     "from_json",
     "from_toml",
     "template",

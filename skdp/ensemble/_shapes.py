@@ -452,11 +452,11 @@ class Model:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the release keeps no tree, and its linear model adds nothing."""
+        """Whether trees and the linear model before them add nothing to any record."""
         curves = self.boosted.curves
-        added = [] if curves is None else [*curves.tables]
+        added = [self.boosted.values, *(() if curves is None else curves.tables)]
         added += [] if self.tables is None else [each.values for each in self.tables]
-        return self.boosted.shrinkage == 0 and not any(map(np.any, added))
+        return not any(map(np.any, added))
 
     @property
     def is_additive(self) -> bool:

@@ -99,6 +99,15 @@ class DuckDB:
         """A text that is the name of one table or view."""
         return text if self._is_table(text) else None
 
+    def tables(self) -> list[str]:
+        """Names of the tables and views of the database."""
+        # By another cursor: a query that failed has ended the transaction.
+        rows = self._connection.cursor().sql(
+            "SELECT table_name FROM duckdb_tables() "
+            "UNION SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1"
+        )
+        return [name for (name,) in rows.fetchall()]
+
     def _is_table(self, text: str) -> bool:
         tree = json.loads(self.parse(f"SELECT * FROM {text}"))
         if tree.get("error") or len(tree["statements"]) != 1:

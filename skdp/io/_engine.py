@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from skdp._checks import similar_to
+
 # --------------------------------------------------------------- Engine and its dialect
 
 
@@ -71,6 +73,10 @@ class Engine(Protocol):
 
     def table(self, text: str) -> str | None:
         """The table or view that a text names, for FROM; None if it names none."""
+        ...
+
+    def tables(self) -> list[str]:
+        """Names of the tables and views, for the error about one that is missing."""
         ...
 
     def is_stored(self, query: str) -> bool:
@@ -182,6 +188,12 @@ def check_row_wise(
     """
     known = {name.lower() for name in columns}
     found = _expression(text, parse)
+    for word in _columns(found):
+        if word.lower() not in known:
+            raise ValueError(
+                f"{what} must use columns of the source. Got {word!r}."
+                f"{similar_to(word, columns)} Its columns are {list(columns)}."
+            )
     if found is None or not all(_is_fine(node, known) for node in _nodes(found)):
         raise ValueError(
             f"{what} must be one SQL expression of the columns of one row, by "
@@ -219,6 +231,13 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
     if isinstance(tree, list):
         for part in tree:
             yield from _nodes(part)
+
+
+def _columns(tree: Any) -> Iterator[str]:
+    """The words of an expression that should name columns."""
+    for node in _nodes(tree):
+        if node["class"] == "COLUMN_REF" and len(node.get("column_names", [])) == 1:
+            yield str(node["column_names"][0])
 
 
 def _is_fine(node: dict[str, Any], columns: Collection[str]) -> bool:

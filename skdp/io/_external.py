@@ -15,7 +15,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import get_tags
 
 from skdp._arrays import rows_at, rows_in_places
-from skdp._checks import check_count
+from skdp._checks import check_count, similar_to
 from skdp._quiet import silence
 from skdp.io._external_users import UserIds, check_groups
 from skdp.io._passes import check_place, predict_to
@@ -542,7 +542,9 @@ class TableSource(ABC):
         if strange or len(set(names)) < len(names) or not names:
             raise ValueError(
                 "The 'features' argument must name different columns of the source, or "
-                f"be None. Got {list(names)}. Its columns are {known}."
+                f"be None. Got {strange or list(names)}."
+                f"{similar_to(strange[0], known) if strange else ''} Its columns are "
+                f"{known}."
             )
         if self.target in names:
             raise ValueError(
@@ -558,20 +560,22 @@ class TableSource(ABC):
 
     def _check_target(self) -> None:
         if self.target is not None and self.target not in self._schema.names:
-            raise ValueError(
-                f"The 'target' argument must name a column of the source. Got "
-                f"{self.target!r}. Its columns are {self._schema.names}."
-            )
+            raise ValueError(no_column("target", self.target, self._schema.names))
 
     def _check_groups(self) -> None:
         if self.groups is None:
             return
         if self.groups not in self._schema.names:
-            raise ValueError(
-                f"The 'groups' argument must name a column of the source. Got "
-                f"{self.groups!r}. Its columns are {self._schema.names}."
-            )
+            raise ValueError(no_column("groups", self.groups, self._schema.names))
         check_groups(self._schema.field(self.groups).type, self.groups)
+
+
+def no_column(argument: str, name: str, names: Sequence[str]) -> str:
+    """The message about a name that no column of a source has."""
+    return (
+        f"The {argument!r} argument must name a column of the source. Got {name!r}."
+        f"{similar_to(name, names)} Its columns are {list(names)}."
+    )
 
 
 @dataclass(frozen=True)

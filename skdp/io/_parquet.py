@@ -70,12 +70,14 @@ class ParquetSource(TableSource):
     >>> folder = getfixture("tmp_path")
     >>> table["y"] = (table["a"] > 0).astype(int)
     >>> table.to_parquet(folder / "part-0.parquet")
-    >>> source = ParquetSource(folder, target="y", n_samples=2000)
+    >>> source = ParquetSource(
+    ...     folder, target="y", n_samples=2000, columns=(-0.5, 0.5)
+    ... )
     >>> source
     ParquetSource(2,000 records, 3 features)
     >>> model = DPLogisticRegression(epsilon=1.0, classes=[0, 1]).fit(source)
-    >>> model.coef_.shape
-    (1, 3)
+    >>> model.n_features_in_
+    3
     """
 
     is_ordered = True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._checks import check_bool, check_count
+from skdp._checks import check_bool, check_count, similar_to
 from skdp._configured import Registry
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
-from skdp.io._external import FETCHED, TableSource
+from skdp.io._external import FETCHED, TableSource, no_column
 from skdp.io._parquet import BATCH_SIZE
 from skdp.io._reading import arrow, is_exact
 from skdp.io._session import Session, Snapshot, refused
@@ -25,6 +26,10 @@ ENGINES: Registry[Callable[[Any], Engine | None]] = Registry(
     "skdp.engines", {"duckdb": DuckDB, "_duckdb": DuckDB}
 )
 _MOST_READERS = 64
+# A name without quotes, with its schema or without; and words that are no names.
+_TABLE = re.compile(r"\s*\w+(\.\w+)*\s*")
+_WORD = re.compile(r"\s*[^\W\d]\w*\s*")
+_CONSTANTS = {"true", "false", "null"}
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
 _ONE_RECORD = (
@@ -36,10 +41,12 @@ _OWN_ROWS = (
     "user, and that no record makes the query fail"
 )
 _OWN_ID = "that the id of a record depends on no other value of any record"
+_STORE = (
+    "Temporary and registered tables are visible in their connection only: store them."
+)
 UNREADABLE = (
     "The table or query must be one that the database can read. Got another. Check "
-    "the names; temporary and registered tables are visible in their connection only: "
-    "store them."
+    f"the names. {_STORE}"
 )
 
 
@@ -194,9 +201,10 @@ class SqlSource(TableSource):
     def _check_id(self, name: str, table: str) -> None:
         """Refuse a column that is not an id although its type allows it."""
         engine, known = self._engine, self._cells.get(name)
+        if known is None:
+            raise ValueError(no_column("record_id", name, list(self._cells)))
         is_id = (
-            known is not None
-            and is_exact(known.dtype)
+            is_exact(known.dtype)
             and self._relation == refused(lambda: engine.table(table), UNREADABLE)
             and refused(lambda: engine.is_stored_table(self._relation), UNREADABLE)
             and refused(lambda: engine.is_key(self._relation, name), UNREADABLE)
@@ -223,10 +231,16 @@ class SqlSource(TableSource):
     def _checked_relation(self, table: str) -> str:
         """The name of a table, or a query in parentheses."""
         engine = self._engine
-        named = refused(lambda: engine.table(table), UNREADABLE)
-        relation = named or f"({table.strip().rstrip(';')}) AS records"
-        query = f"SELECT * FROM {relation}"
-        if not refused(lambda: engine.is_stored(query), UNREADABLE):
+        try:
+            named = refused(lambda: engine.table(table), UNREADABLE)
+            if named is None and _TABLE.fullmatch(table):
+                raise ValueError(UNREADABLE)
+            relation = named or f"({table.strip().rstrip(';')}) AS records"
+            query = f"SELECT * FROM {relation}"
+            is_stored = refused(lambda: engine.is_stored(query), UNREADABLE)
+        except ValueError:
+            raise ValueError(self._unreadable(table)) from None
+        if not is_stored:
             raise ValueError(
                 "The table or query must read tables that the database stores, so that "
                 "a transaction holds them still. Got files, functions, tables of other "
@@ -246,6 +260,19 @@ class SqlSource(TableSource):
                 "record makes it fail."
             )
         return relation
+
+    def _unreadable(self, table: str) -> str:
+        """What is wrong with a table or a query; of a name, the most similar one."""
+        if not _TABLE.fullmatch(table):
+            return UNREADABLE
+        try:
+            similar = similar_to(table, self._engine.tables())
+        except Exception:  # a remedy only: the error says enough without it
+            similar = ""
+        return (
+            "The 'table' argument must name a table or view of the database. Got "
+            f"{table!r}, which it cannot read.{similar} {_STORE}"
+        )
 
     def _check_engine(self) -> None:
         """Refuse what the engine cannot do, before anything is read."""
@@ -280,7 +307,10 @@ class SqlSource(TableSource):
         """Make cells from the expressions; the name of the target."""
         engine, own = self._engine, self._cells
         made = dict(features) if isinstance(features, Mapping) else {}
+        for text in made.values():
+            _check_word("features", text, own)
         if target is not None and target not in own and target not in made:
+            _check_word("target", target, own)
             made["target"], target = target, "target"
         most = engine.dialect.longest_name
         if any(len(name.encode("utf-8", "replace")) > most for name in made):
@@ -300,10 +330,7 @@ class SqlSource(TableSource):
 
     def _check_order(self) -> None:
         if self._order is not None and self._order not in self._schema.names:
-            raise ValueError(
-                "The 'order_by' argument must name a column of the source. Got "
-                f"{self._order!r}. Its columns are {self._schema.names}."
-            )
+            raise ValueError(no_column("order_by", self._order, self._schema.names))
         self.is_ordered = self._order is not None
 
     def _opened_schema(self) -> Any:
@@ -368,6 +395,13 @@ class _Transaction:
     def check(self) -> None:
         """Raise if it has ended."""
         self.engine.check()
+
+
+def _check_word(argument: str, text: str, names: Collection[str]) -> None:
+    """Refuse a single word that names no column; engines may ignore its case."""
+    known = {name.lower() for name in names}
+    if _WORD.fullmatch(text) and text.strip().lower() not in known | _CONSTANTS:
+        raise ValueError(no_column(argument, text, list(names)))
 
 
 def _check_of_records(groups: str | None) -> None:

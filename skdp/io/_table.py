@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy.sparse import issparse
@@ -449,16 +450,31 @@ class AppendsToSources:
                 setattr(cls, name, _appending(getattr(cls, name), name))
 
 
+# Tables as they came out of a step that declares the norm of their rows.
+_OF_DECLARED_NORM: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def has_declared_norm(X: Any) -> bool:
+    """Whether X itself, not a part or a copy, came out of a step with a known norm."""
+    return _OF_DECLARED_NORM.get(id(X)) is X
+
+
+def _remembered(X: Any, step: Any) -> Any:
+    if hasattr(step, "output_norm") and step.output_norm(None) is not None:
+        _OF_DECLARED_NORM[id(X)] = X
+    return X
+
+
 def _appending(method: Any, name: str) -> Any:
     @functools.wraps(method)
     def wrapped(self: Any, X: Any, *args: Any, **named: Any) -> Any:
         y = args[0] if args else named.get("y")
         table = Table.of(X, y if name == "fit_transform" else None)
         if table.holds_rows:
-            return method(self, X, *args, **named)
+            return _remembered(method(self, X, *args, **named), self)
         if name == "fit_transform":
             table.refuse_targets()
             self.fit(X)
-        return X.appended(self)
+        return _remembered(X.appended(self), self)
 
     return wrapped

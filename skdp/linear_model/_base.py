@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 from sklearn.utils import get_tags
@@ -221,12 +222,11 @@ class DPEstimator(TakesSources, PrivateModel):
         return effects
 
     def _is_constant(self) -> bool:
-        # Of the constant model, `NoiseDominatesWarning` speaks before the fit.
-        is_planned = self.privacy_.solver == ConstantModel.key
-        return not (is_planned or np.any(self.coef_))
+        return not np.any(self.coef_)
 
     def _remedies_of_constant(self) -> tuple[str, ...]:
-        return ("declared columns (columns=)",) if self.columns is None else ()
+        declared = ("declared columns (columns=)",) if self.columns is None else ()
+        return ("fewer columns", *declared)
 
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)
@@ -350,8 +350,7 @@ class DPEstimator(TakesSources, PrivateModel):
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""
-        is_default = self.solver == "auto" and self.fit_intercept
-        if is_default and budget.delta > 0 and objective.n_nonzero is None:
+        if self._is_default(budget) and objective.n_nonzero is None:
             return signal_of_centred(objective, budget)
         if hasattr(self, "encoder_") and objective.n_nonzero is None:
             # The noise decides how finely a curve is fitted; at the coarsest it is a
@@ -360,9 +359,15 @@ class DPEstimator(TakesSources, PrivateModel):
             objective = replace(objective, n_features=n_lines)
         return signal_of(objective, budget)
 
+    def _is_default(self, budget: Budget) -> bool:
+        """Whether the fit is one on centred rows, or a constant, if not sparse."""
+        return self.solver == "auto" and self.fit_intercept and budget.delta > 0
+
     def _remedies(self, budget: Budget) -> tuple[str, ...]:
         """What to change if noise dominates."""
-        return ("a larger epsilon", "fewer columns", *relaxed(budget))
+        # The default takes the constant by the number of records and the budget alone.
+        fewer = () if self._is_default(budget) else ("fewer columns",)
+        return ("a larger epsilon", *fewer, *relaxed(budget))
 
     def _solve(
         self,
@@ -388,8 +393,15 @@ class DPEstimator(TakesSources, PrivateModel):
             is_ordered=facts.is_ordered or part is not None,
             is_permutable=facts.is_permutable,
         )
+        planned = self._planned(objective, budget, rows.states)
+        is_text = self.columns is None and issparse(rows.X)
+        if is_text and objective.n_nonzero is None and planned.signal and self.delta:
+            # Rows of many short entries do not spread evenly over all features. On
+            # hashed texts (2^16 features, 800 to 25,000 rows, epsilon 0.1 to 1) named
+            # solvers stop being useful where the default does.
+            planned = replace(planned, signal=signal_of_centred(objective, budget))
         planned = replace(
-            self._planned(objective, budget, rows.states),
+            planned,
             assumed_public=assumed_public,
             remedies=self._remedies(budget),
             verbose=bool(self.verbose),

@@ -219,7 +219,9 @@ class DPPoissonRegressor(LogLinkRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, size=(5000, 3))
     >>> y = rng.poisson(np.exp(1 + 2 * X[:, 0]))
-    >>> model = DPPoissonRegressor(epsilon=2.0, target_bounds=(0, 15)).fit(X, y)
+    >>> model = DPPoissonRegressor(
+    ...     epsilon=2.0, columns=(-0.5, 0.5), target_bounds=(0, 15)
+    ... ).fit(X, y)
     >>> bool(model.predict(X).min() > 0), model.privacy_.epsilon
     (True, 2.0)
     """
@@ -339,7 +341,9 @@ class DPGammaRegressor(LogLinkRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, size=(5000, 3))
     >>> y = rng.gamma(3.0, np.exp(1 + 2 * X[:, 0]) / 3.0)
-    >>> model = DPGammaRegressor(epsilon=2.0, target_bounds=(0.1, 50)).fit(X, y)
+    >>> model = DPGammaRegressor(
+    ...     epsilon=2.0, columns=(-0.5, 0.5), target_bounds=(0.1, 50)
+    ... ).fit(X, y)
     >>> bool(model.predict(X).min() > 0), model.privacy_.epsilon
     (True, 2.0)
     """

@@ -399,7 +399,7 @@ class DPQuantileRegressor(LinearRegressor):
     >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 3))
     >>> y = X[:, 0] + rng.exponential(size=20_000)
     >>> model = DPQuantileRegressor(
-    ...     epsilon=2.0, quantile=0.9, target_bounds=(-1, 9)
+    ...     epsilon=2.0, quantile=0.9, columns=(-0.5, 0.5), target_bounds=(-1, 9)
     ... ).fit(X, y)
     >>> bool(0.85 < (y <= model.predict(X)).mean() < 0.95)
     True

@@ -16,7 +16,7 @@ from skdp._input import check_rows
 from skdp._quiet import warn_once
 from skdp._users import UsersToFit
 from skdp.exceptions import UndeclaredRowsWarning
-from skdp.io._table import Table
+from skdp.io._table import Table, has_declared_norm
 from skdp.pipeline._walk import leaf_in_pipeline
 from skdp.preprocessing._cells import Cells
 from skdp.preprocessing._encoder import Encoding, KnotRule, TableEncoder
@@ -168,7 +168,8 @@ def _warn_of_undeclared_rows(model: Any, table: Table, budget: Budget) -> None:
     X = table.sample()
     is_default = budget.is_finite and model.data_norm == _DEFAULT_NORM
     place = leaf_in_pipeline(model)
-    if not is_default or issparse(X) or (place and place.input_norm is not None):
+    is_known = has_declared_norm(table.X) or (place and place.input_norm is not None)
+    if not is_default or is_known or issparse(X):
         return
     if place is None and hasattr(X, "columns"):
         warn_once(

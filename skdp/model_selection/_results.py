@@ -178,7 +178,7 @@ def _told(params: dict[str, Any]) -> str:
 # so the search warns once for all of them.
 
 
-_REMEDIES = ("a larger epsilon", "fewer candidates", "fewer columns")
+_REMEDIES = ("a larger epsilon", "fewer candidates")
 
 
 def warn_of_search_noise(

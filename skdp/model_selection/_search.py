@@ -34,7 +34,6 @@ from skdp.model_selection._candidates import (
     check_tunable,
     silenced,
     sized,
-    steps_of,
 )
 from skdp.model_selection._methods import (
     Choice,
@@ -222,8 +221,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         return self._warned_of_release()
 
     def _is_constant(self) -> bool:
-        steps = steps_of(self.best_estimator_) if self.has_model_ else []
-        return any(step._is_constant() for step in steps)
+        last = [*walk(self.best_estimator_)][-1].step
+        is_known = isinstance(last, PrivateEstimator) and hasattr(last, "privacy_")
+        return self.has_model_ and is_known and last._is_constant()
 
     def _check_source(self, X: TableSource) -> None:
         check_n_jobs(self.n_jobs)

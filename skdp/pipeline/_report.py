@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 _SCALE = ("BoundedScaler", "DPStandardScaler")
 _RANGE = ("BoundedScaler", "DPQuantileClipper")
 _REGRESSION = ("DPLinearRegression",)
+_BINS = ("TableEncoder(columns, numeric='bins')",)
+_TEXT = ("HashingVectorizer(norm='l2')",)
+_SELECTION = ("SelectFromModel(DPSparseLogisticRegression())",)
+_TREES = ("DPGradientBoostingClassifier",)
+_TREES_OF_NUMBERS = ("DPGradientBoostingRegressor",)
 
 # By name, since importing these classes only to name their alternatives takes long.
 ALTERNATIVES: dict[str, tuple[str, ...]] = {
@@ -60,18 +65,43 @@ ALTERNATIVES: dict[str, tuple[str, ...]] = {
     "MaxAbsScaler": _RANGE,
     "RobustScaler": _RANGE,
     "QuantileTransformer": _RANGE,
+    "KBinsDiscretizer": _BINS,
+    "SplineTransformer": ("TableEncoder",),
     "SimpleImputer": ("DPSimpleImputer",),
     "KNNImputer": ("DPSimpleImputer",),
     "IterativeImputer": ("DPSimpleImputer",),
     "PCA": ("DPPCA",),
     "IncrementalPCA": ("DPPCA",),
+    "KernelPCA": ("DPPCA",),
+    "FastICA": ("DPPCA",),
+    "NMF": ("DPPCA",),
     "TruncatedSVD": ("DPPCA",),
+    "CountVectorizer": _TEXT,
+    "TfidfVectorizer": _TEXT,
+    "TfidfTransformer": _TEXT,
+    "DictVectorizer": ("FeatureHasher",),
+    "SelectKBest": _SELECTION,
+    "SelectPercentile": _SELECTION,
+    "VarianceThreshold": _SELECTION,
+    "RFE": _SELECTION,
+    "RFECV": _SELECTION,
     "OneHotEncoder": ("DeclaredOneHotEncoder",),
     "OrdinalEncoder": ("DeclaredOneHotEncoder",),
     "TargetEncoder": ("DeclaredOneHotEncoder",),
     "LogisticRegression": ("DPLogisticRegression",),
     "LogisticRegressionCV": ("DPLogisticRegression",),
+    "SGDClassifier": ("DPLogisticRegression",),
     "LinearSVC": ("DPLinearSVC",),
+    "RandomForestClassifier": _TREES,
+    "GradientBoostingClassifier": _TREES,
+    "HistGradientBoostingClassifier": _TREES,
+    "RandomForestRegressor": _TREES_OF_NUMBERS,
+    "GradientBoostingRegressor": _TREES_OF_NUMBERS,
+    "HistGradientBoostingRegressor": _TREES_OF_NUMBERS,
+    "MLPClassifier": ("DPMLPClassifier",),
+    "MLPRegressor": ("DPMLPRegressor",),
+    "CalibratedClassifierCV": ("DPCalibratedClassifier",),
+    "TunedThresholdClassifierCV": ("DPTunedThresholdClassifier",),
     "LinearRegression": _REGRESSION,
     "Ridge": _REGRESSION,
     "RidgeCV": _REGRESSION,
@@ -84,7 +114,7 @@ ALTERNATIVES: dict[str, tuple[str, ...]] = {
 
 
 def alternatives_to(step: Any) -> tuple[str, ...]:
-    """Names of skdp's private alternatives to a scikit-learn object."""
+    """Private and declared alternatives to a scikit-learn object."""
     if not type(step).__module__.startswith("sklearn."):
         return ()
     return ALTERNATIVES.get(type(step).__name__, ())

@@ -196,17 +196,17 @@ def leaf_in_pipeline(step: Any) -> Leaf | None:
     known of its rows, and its leaf has the norm inf.
     """
     frame: FrameType | None = sys._getframe(1)
-    unknown = None
+    pipeline = None
     while frame is not None:
         if frame.f_code.co_filename == _PIPELINES:
-            container = frame.f_locals.get("self")
-            if type(container) is Pipeline:
-                for leaf in walk(container, planned=True):
-                    if leaf.step is step:
-                        return leaf
-                unknown = Leaf("", step, input_norm=math.inf)
+            caller = frame.f_locals.get("self")
+            pipeline = caller if type(caller) is Pipeline else pipeline
         frame = frame.f_back
-    return unknown
+    if pipeline is None:
+        return None
+    leaves = walk(pipeline, planned=True)  # of the outermost pipeline
+    unknown = Leaf("", step, input_norm=math.inf)
+    return next((leaf for leaf in leaves if leaf.step is step), unknown)
 
 
 def private_steps(estimator: Any) -> list[tuple[str, Any]]:

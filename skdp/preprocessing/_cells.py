@@ -22,7 +22,7 @@ from skdp.tables._columns import Dates, Declaration, Declared, Range
 # cells nor the categories that a dtype holds.
 
 
-_WORDS = {
+WORDS = {
     "number": "numbers",
     "string": "strings",
     "boolean": "truth values",
@@ -31,7 +31,7 @@ _WORDS = {
     "object": "objects of several types, or of an unsupported one",
     "other": "another dtype",
 }
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "number": Real,
     "string": str,
     "boolean": (bool, np.bool_),
@@ -91,13 +91,13 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     ValueError
         If the column is of another kind, or has missing values that are not declared.
     """
-    cells = _found(column)
+    cells = found_cells(column)
     if cells.kind == "object" and not cells.is_missing.all():
-        cells = _of_one_type(cells, declared.kind)
+        cells = of_one_type(cells, declared.kind)
     if cells.kind != declared.kind and not cells.is_missing.all():
         raise ValueError(
-            f"The column {name!r} must hold {_WORDS[declared.kind]}, as declared. Got "
-            f"{_WORDS[cells.kind]}. {_REMEDIES[declared.kind]}"
+            f"The column {name!r} must hold {WORDS[declared.kind]}, as declared. Got "
+            f"{WORDS[cells.kind]}. {_REMEDIES[declared.kind]}"
         )
     if cells.is_missing.any() and not getattr(declared, "missing", False):
         raise ValueError(
@@ -105,10 +105,10 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
             "declared. Got some. Declare missing=True before fit, which costs nothing, "
             "or fill them by a declared rule."
         )
-    return Cells(declared.kind, _plain(cells, declared), cells.is_missing)
+    return Cells(declared.kind, plain_values(cells, declared), cells.is_missing)
 
 
-def _found(column: Any) -> Cells:
+def found_cells(column: Any) -> Cells:
     if isinstance(column, pd.Series):
         return _of_pandas(column)
     return _of_array(column) if isinstance(column, np.ndarray) else _of_polars(column)
@@ -202,11 +202,11 @@ def _of_polars(column: Any) -> Cells:
     return Cells(found_kind, values, is_missing)
 
 
-def _of_one_type(cells: Cells, kind: str) -> Cells:
+def of_one_type(cells: Cells, kind: str) -> Cells:
     """Objects in the declared type, if each of them has this type."""
     present = cells.values[~cells.is_missing]
     is_bool = [isinstance(cell, (bool, np.bool_)) for cell in present]
-    if not all(isinstance(cell, _TYPES[kind]) for cell in present):
+    if not all(isinstance(cell, TYPES[kind]) for cell in present):
         return cells
     if kind == "number" and any(is_bool):
         return cells
@@ -215,7 +215,7 @@ def _of_one_type(cells: Cells, kind: str) -> Cells:
     return Cells("zoned" if is_zoned else kind, cells.values, cells.is_missing)
 
 
-def _plain(cells: Cells, declared: Declaration) -> np.ndarray:
+def plain_values(cells: Cells, declared: Declaration) -> np.ndarray:
     """The values in the dtype that blocks expect."""
     if isinstance(declared, Dates):
         return _points(cells, declared)

@@ -10,6 +10,7 @@ LOG_LINK = "skdp/linear_model/_log_link.py"
 REGRESSORS = "skdp/linear_model/_regressors.py"
 ROWS = "skdp/linear_model/_rows.py"
 SPARSE = "skdp/linear_model/_sparse.py"
+TEST_CONTACT = "tests/contract/test_first_contact.py"
 TEST_CLIPPED = "tests/linear_model/test_clipped_predictions.py"
 TEST_COLUMNS = "tests/linear_model/test_columns.py"
 TEST_REGRESSION = "tests/linear_model/test_linear_regression.py"
@@ -17,6 +18,32 @@ TEST_TARGETS = "tests/linear_model/test_target_losses.py"
 TEST_USERS = "tests/linear_model/test_users.py"
 
 BUGS: list[Bug] = [
+    Bug(
+        "the hint about rows looks at them",
+        "message",
+        ROWS,
+        "is_default = budget.is_finite and model.data_norm == _DEFAULT_NORM",
+        "is_default = budget.is_finite and abs(X).max() > _DEFAULT_NORM",
+        (f"{TEST_CONTACT}::test_it_is_said_once_for_all_folds_and_looks_at_no_row",),
+    ),
+    Bug(
+        "a fit is undone by the warning that its release is a constant",
+        "message",
+        BASE,
+        """            Table.of(X, y, groups).fitted(self, self._fit)
+        return self._warned_of_constant()""",
+        """            Table.of(X, y, groups).fitted(self, self._fit)
+            return self._warned_of_constant()""",
+        (f"{TEST_CONTACT}::test_as_an_error_it_keeps_the_fit_that_was_paid_for",),
+    ),
+    Bug(
+        "a released constant is not said",
+        "message",
+        BASE,
+        "return not np.any(self.coef_)",
+        "return not np.any(self.coef_) and len(self.privacy_.warnings) > 0",
+        (f"{TEST_CONTACT}::test_it_depends_on_released_numbers_only",),
+    ),
     Bug(
         "a penalty counts the rows of users",
         "users",

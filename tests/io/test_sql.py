@@ -104,7 +104,9 @@ NOT_ROW_WISE = [
 @pytest.mark.parametrize("text", NOT_ROW_WISE)
 def test_expressions_look_at_their_own_row_only(text, study):
     for given in ({"features": {"f": text}}, {"where": text, "features": ["a"]}):
-        with pytest.raises(ValueError, match=r"columns of one row|can read"):
+        with pytest.raises(
+            ValueError, match=r"columns? of (one row|the source)|can read"
+        ):
             SqlSource(study, "records", **FACTS, **given)
 
 
@@ -171,12 +173,33 @@ def test_what_no_transaction_holds_still_is_refused(study, tmp_path):
 
 def test_tables_that_others_do_not_see_are_refused(study):
     study.execute("CREATE TEMP TABLE mine AS SELECT * FROM records")
-    with pytest.raises(ValueError, match="temporary and registered tables"):
+    with pytest.raises(ValueError, match="Temporary and registered tables"):
         SqlSource(study, "mine", **FACTS)
-    with pytest.raises(ValueError, match="can read"):
+    with pytest.raises(ValueError, match="'no_such_table', which it cannot read"):
         SqlSource(study, "no_such_table", **FACTS)
     with pytest.raises(TypeError, match="DuckDB"):
         SqlSource("study.db", "records", **FACTS)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "near"),
+    [
+        ({"table": "record"}, "record", "records"),
+        ({"target": "yy"}, "yy", "y"),
+        ({"target": "yy > 0"}, "yy", "y"),
+        ({"features": ["a", "words"]}, "words", "word"),
+        ({"features": {"f": "words"}}, "words", "word"),
+        ({"where": "length(Words) > 2"}, "Words", "word"),
+        ({"order_by": "keys"}, "keys", "key"),
+        ({"record_id": "keyy"}, "keyy", "key"),
+        ({"groups": "Keys"}, "Keys", "key"),
+    ],
+)
+def test_a_misspelt_name_is_quoted_with_the_most_similar_one(study, given, name, near):
+    facts = {"table": "records", **FACTS, **given}
+    with pytest.raises(ValueError, match=rf"Got \[?'{name}'") as refused:
+        SqlSource(study, facts.pop("table"), **facts)
+    assert f"Did you mean {near!r}?" in str(refused.value)
 
 
 def test_the_users_connection_is_left_alone(study):

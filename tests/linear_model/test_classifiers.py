@@ -74,7 +74,7 @@ def test_labels_from_y_are_named_as_assumed_public(digits):
         model = DPLogisticRegression().fit(X, y)
     assert any("taken from y" in fact for fact in model.privacy_.assumed_public)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", PublicLabelsWarning)
         model = DPLogisticRegression(classes=range(10)).fit(X, y)
     assert any("declared" in fact for fact in model.privacy_.assumed_public)
 

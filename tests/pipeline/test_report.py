@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import warnings
 from dataclasses import replace
 
@@ -14,14 +15,17 @@ from sklearn.compose import (
 )
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.feature_selection import SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
+    KernelCenterer,
     Normalizer,
     StandardScaler,
 )
@@ -203,7 +207,7 @@ def test_the_report_fits_and_changes_nothing():
     [
         (StandardScaler(), "BoundedScaler or DPStandardScaler"),
         (LogisticRegression(), "DPLogisticRegression"),
-        (SelectKBest(), "no accounting"),
+        (KernelCenterer(), "no accounting"),
         (FunctionTransformer(lambda X: X - X.mean()), "numpy"),
         (SelectFromModel(LogisticRegression()), "DPLogisticRegression"),
     ],
@@ -395,8 +399,30 @@ def test_parts_of_one_release_are_paid_once():
 
 
 def test_alternatives_that_are_named_exist():
-    named = {name for names in ALTERNATIVES.values() for name in names}
-    assert named <= set(skdp.__all__)
+    named = {
+        name
+        for names in ALTERNATIVES.values()
+        for each in names
+        for name in re.findall(r"[A-Z]\w+", each)
+    }
+    of_sklearn = {"FeatureHasher", "HashingVectorizer", "SelectFromModel"}
+    assert named <= set(skdp.__all__) | of_sklearn
+
+
+@pytest.mark.parametrize(
+    ("step", "use"),
+    [
+        (TfidfVectorizer(), "use HashingVectorizer(norm='l2')"),
+        (KBinsDiscretizer(), "use TableEncoder(columns, numeric='bins')"),
+        (SelectKBest(), "use SelectFromModel("),
+        (SimpleImputer(), "use DPSimpleImputer"),
+    ],
+)
+def test_a_refused_step_names_an_alternative(step, use):
+    model = make_pipeline(step, DPLogisticRegression(classes=[0, 1]))
+    with pytest.raises(UnaccountedStepError) as refused:
+        privacy_report(model, strict=True)
+    assert use in str(refused.value)
 
 
 def test_declared_steps_alone_cost_nothing():

@@ -303,6 +303,14 @@ class PostgreSQL:
         name: str | None = found[0]
         return name
 
+    def tables(self) -> list[str]:
+        """Names of the tables and views that need no schema."""
+        (names,) = self.row(
+            "SELECT string_agg(relname, E'\\n') FROM pg_catalog.pg_class WHERE relkind "
+            "IN ('r', 'p', 'v', 'm') AND pg_catalog.pg_table_is_visible(oid)"
+        )
+        return (names or "").split("\n")
+
     def is_stored_table(self, table: str) -> bool:
         """Whether a table is stored, and no column is computed when it is read."""
         (kind, n_made) = self.row(

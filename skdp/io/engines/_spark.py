@@ -128,6 +128,10 @@ class Spark:
         self._show(self._own.table(self._name))
         return _RECORDS
 
+    def tables(self) -> list[str]:
+        """Names of the tables and views of the current database."""
+        return [table.name for table in self._own.catalog.listTables()]
+
     def is_stored(self, query: str) -> bool:
         """Whether the query is a name, whose table or view is copied."""
         return self._name is not None
