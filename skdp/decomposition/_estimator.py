@@ -295,9 +295,11 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
     n_components : int in [0, 4096] or None, default=None
         Number of factors; 0 for biases alone. None: the solver's rule.
     alpha : float in [0, 1e100] or None, default=None
-        Penalty of each rating. None: the solver's rule. It must be None with ``"vb"``,
-        which learns its penalties, and in private fits, which weigh their releases by
-        the known noise.
+        Penalty of each rating, in units in which `rating_bounds`, or the range of the
+        ratings, has a width of 4, so that results do not depend on the unit of the
+        ratings. None: the solver's rule. It must be None with ``"vb"``, which learns
+        its penalties, and in private fits, which weigh their releases by the known
+        noise.
     biases : bool, default=True
         Whether to subtract the mean and to fit a bias of each user and item.
     solver : {"auto", "als", "hamsi", "lbfgs", "sgd", "vb"}, default="auto"

@@ -481,7 +481,8 @@ class Task:
 
     in which a user's penalty grows with the number of the user's ratings, as in [1]_,
     so that the objective is a sum of one function for each rating. With biases the mean
-    of all ratings is subtracted first; without biases it is 0.
+    of all ratings is subtracted first; without biases it is 0. A fit measures ratings
+    in units in which their range has a width of 4.
 
     Parameters
     ----------
@@ -614,6 +615,14 @@ class Factors:
             )
         predicted += self.mean
         return predicted
+
+    def scaled(self, factor: float) -> Self:
+        """A copy that predicts `factor` times as much; items keep their factors."""
+        k, biases = self.task.n_components, int(self.task.biases)
+        copy = self.copy()
+        copy.users[:, : k + biases] *= factor
+        copy.items[:, k + 1 : k + 1 + biases] *= factor
+        return replace(copy, mean=self.mean * factor)
 
     def copy(self) -> Self:
         """A copy whose numbers are not shared."""

@@ -329,3 +329,34 @@ def test_the_interpreter_runs_the_compiled_loops_with_the_same_result(
         if hasattr(loop, "py_func"):
             monkeypatch.setattr(_plain_kernel, name, loop.py_func)
     assert np.allclose(compiled, predicted(), rtol=1e-6)
+
+
+# --- Units -------------------------------------------------------------------------
+
+
+FITS = [clone(PLAIN).set_params(solver=solver) for solver in FACTORIZERS]
+FITS += [clone(PLAIN).set_params(solver="als", alpha=0.3, rating_bounds=(1, 5))]
+FITS += [clone(model).set_params(random_state=0) for model in (PRIVATE, BY_USER)]
+
+
+def in_units(model, factor, shift):
+    """Predictions for known users, and for folded ones, of ratings in other units."""
+    model = clone(model)
+    if model.rating_bounds is not None:
+        bounds = factor * np.array(model.rating_bounds) + shift
+        model.set_params(rating_bounds=tuple(bounds))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        model.fit(X, factor * Y + shift)
+    local = model.fold_in(X, factor * Y + shift)
+    predicted = np.concatenate([model.predict(X), local.predict(X)])
+    return (predicted - shift) / factor
+
+
+@pytest.mark.parametrize("model", FITS, ids=str)
+def test_results_do_not_depend_on_the_unit_of_ratings(model):
+    expected = in_units(model, 1.0, 0.0)
+    np.testing.assert_array_equal(in_units(model, 2.0**20, 0.0), expected)
+    for factor, shift in ((1e-3, 0.0), (5.0, -15.0), (1e4 / 3, 7.0)):
+        found = in_units(model, factor, shift)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
