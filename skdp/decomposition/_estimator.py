@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -20,12 +21,14 @@ from skdp._checks import (
     check_count,
     check_n_jobs,
     check_target_bounds,
+    explained,
 )
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._input import check_targets
 from skdp._quiet import warn
 from skdp.decomposition._factorize import Factorizer, PrivateFactorizer
 from skdp.decomposition._ratings import (
+    FROM_TABLE,
     Factors,
     Ids,
     Pattern,
@@ -267,8 +270,8 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
     X has two columns, the ids of users and of items, and y holds the ratings: one row
     for each rating. scikit-learn's cross-validation and searches can split the rows;
     with ``privacy_unit="user"`` use `UserKFold` only, since the number of rows depends
-    on the data. `pairs_from_sparse` makes X and y from a sparse matrix. For an id that
-    `fit` has not seen, predictions fall back to the means.
+    on the data. `pairs_from_sparse` makes X and y from a table of users by items. For
+    an id that `fit` has not seen, predictions fall back to the means.
 
     **Privacy.** (epsilon, delta)-differential privacy under one of two adjacencies of
     ratings, which differ from those of the other estimators. With
@@ -360,7 +363,7 @@ None, default=None
 
     See Also
     --------
-    pairs_from_sparse : Pairs and ratings of a sparse matrix.
+    pairs_from_sparse : Pairs and ratings of a table of users by items.
     skdp.model_selection.RatingKFold : Leaves out ratings of every user.
     skdp.model_selection.UserKFold : Leaves out users.
 
@@ -433,6 +436,7 @@ None, default=None
         self.ledger = ledger
         self.verbose = verbose
 
+    @partial(explained, when_missing=FROM_TABLE)
     def fit(self, X: Any, y: Any) -> Self:
         """Factorise the ratings, privately unless ``epsilon=inf``.
 

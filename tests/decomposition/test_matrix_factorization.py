@@ -14,8 +14,14 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
-from skdp.decomposition import _plain_kernel, pairs_from_sparse
+from skdp import (
+    BudgetExceeded,
+    BudgetLedger,
+    DPGridSearchCV,
+    DPMatrixFactorization,
+    pairs_from_sparse,
+)
+from skdp.decomposition import _plain_kernel
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
@@ -74,9 +80,27 @@ def test_a_sparse_matrix_makes_pairs():
     order = np.lexsort((X[:, 1], X[:, 0]))
     np.testing.assert_array_equal(pairs, X[order])
     np.testing.assert_array_equal(ratings, Y[order])
-    for wrong in (lambda: pairs_from_sparse(R.toarray()), lambda: PLAIN.fit(R, Y)):
-        with pytest.raises(TypeError, match=r"stored entries|pairs_from_sparse"):
-            wrong()
+    with pytest.raises(TypeError, match="pairs_from_sparse"):
+        PLAIN.fit(R, Y)
+    with pytest.raises(TypeError, match=r"argument: 'y'. Use X, y = pairs_from_sparse"):
+        PLAIN.fit(R)
+
+
+def test_a_table_with_nan_makes_pairs():
+    values = np.array([[5.0, np.nan], [4.0, 0.0]])
+    frame = pd.DataFrame(values, index=["ann", "bob"], columns=[("heat", 1), 7])
+    films = [["ann", ("heat", 1)], ["bob", ("heat", 1)], ["bob", 7]]
+    missing = frame.astype(pd.Int64Dtype())
+    numbers = [[0, 0], [1, 0], [1, 1]]
+    for table, expected in ((values, numbers), (frame, films), (missing, films)):
+        pairs, ratings = pairs_from_sparse(table)
+        assert pairs.tolist() == expected
+        assert ratings.tolist() == [5.0, 4.0, 0.0]
+    zeros, texts = np.nan_to_num(values), frame.map("a{}".format)
+    for wrong, message in ((zeros, "zeros and no NaN"), (texts, "else"), (Y, "else")):
+        with pytest.raises(ValueError, match=message) as caught:
+            pairs_from_sparse(wrong)
+        assert "5.0" not in str(caught.value)
 
 
 def test_ids_of_frames_and_precision_of_ratings():
