@@ -364,14 +364,13 @@ class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that makes a release in `fit`.
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger. If
-    another parameter holds its relation, it overrides `_relation` and `_set_relation`.
+    another parameter holds its relation, it overrides `_relation`, `_set_relation` and
+    `_has_relation`.
     """
 
     is_search: ClassVar[bool] = False
     # The privacy unit; models that can protect users have this parameter.
     privacy_unit: str = "record"
-    # The parameter that holds the relation.
-    _relation_parameter: ClassVar[str] = "adjacency"
 
     def _relation(self) -> Relation:
         return relation_for(self.adjacency, self.privacy_unit)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -125,7 +125,8 @@ def _require(terms: FactorizationTerms, name: str, what: str) -> None:
     if terms.protects_users:
         raise ValueError(
             f"The {name!r} parameter must be declared with privacy_unit='user': "
-            f"{what}, known without looking at the data. Got None."
+            f"{what}, known without looking at the data. Got None. Declare it, or set "
+            "privacy_unit='rating_value', under which who rated what is public."
         )
 
 
@@ -275,13 +276,14 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
 
     **Privacy.** (epsilon, delta)-differential privacy under one of two adjacencies of
     ratings, which differ from those of the other estimators. With
+    ``privacy_unit="user"`` all ratings of one user are replaced, items and values; the
+    number of users and the catalogue of items are public. The release then holds items
+    only: a user's predictions come from `fold_in` with the user's ratings, and are
+    outside of the guarantee if anybody else sees them. With
     ``privacy_unit="rating_value"`` the value of one rating changes; the pairs, that is,
-    **which user rated which item, are public**. With ``privacy_unit="user"`` all
-    ratings of one user are replaced, items and values; the number of users and the
-    catalogue of items are public. The release then holds items only: a user's
-    predictions come from `fold_in` with the user's ratings, and are outside of the
-    guarantee if anybody else sees them. `predict` is post-processing; ``score(X, y)``
-    reads raw data and is **not** private.
+    **which user rated which item, are public**. It is the weaker promise, so it is not
+    the default. `predict` is post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
 
     Parameters
     ----------
@@ -290,8 +292,9 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
     delta : float in [1e-50, 1), default=1e-6
         %(delta)s
         Here n_samples is the number of ratings, or of users.
-    privacy_unit : {"rating_value", "user"}, default="rating_value"
-        How neighbouring data sets differ.
+    privacy_unit : {"user", "rating_value"}, default="user"
+        How neighbouring data sets differ: in all ratings of one user, or in the value
+        of one rating, with **who rated what public**.
     rating_bounds : pair of floats in [-1e100, 1e100] or None, default=None
         Lowest and highest rating, known without looking at the data. Ratings and
         predictions are clipped to them. Required for a finite epsilon.
@@ -384,19 +387,21 @@ None, default=None
     >>> from skdp import DPMatrixFactorization
     >>> X = [["ann", "heat"], ["ann", "alien"], ["bob", "heat"], ["bob", "brazil"]]
     >>> y = [5.0, 4.0, 2.0, 1.0]
-    >>> model = DPMatrixFactorization(epsilon=10.0, rating_bounds=(1, 5)).fit(X, y)
-    >>> model.predict([["ann", "brazil"]]).shape, model.privacy_.adjacency
-    ((1,), 'rating_value')
+    >>> films = ["alien", "brazil", "heat"]
+    >>> model = DPMatrixFactorization(
+    ...     epsilon=10.0, rating_bounds=(1, 5), n_users=2, item_ids=films
+    ... ).fit(X, y)
+    >>> ann = model.fold_in(X[:2], y[:2])  # on Ann's device
+    >>> ann.recommend("ann").tolist(), model.privacy_.adjacency
+    (['brazil'], 'user')
     """
-
-    _relation_parameter: ClassVar[str] = "privacy_unit"
 
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
-        privacy_unit: str = "rating_value",
+        privacy_unit: Unit = "user",
         rating_bounds: Any = None,
         n_components: int | None = None,
         alpha: float | None = None,
@@ -746,15 +751,17 @@ None, default=None
         return cast(Unit, check_choice("privacy_unit", self.privacy_unit, UNITS))
 
     def _set_relation(self, relation: Relation) -> None:
-        if relation != "rating_value":
+        # A search must not weaken the promise of a model.
+        if {relation, self.privacy_unit} != {"rating_value"}:
             raise ValueError(
-                "The 'adjacency' parameter of a search over DPMatrixFactorization must "
-                f"be 'rating_value'. Got {relation!r}. Set it on the search."
+                "The 'adjacency' parameter of a search over DPMatrixFactorization, and "
+                "the model's 'privacy_unit', must be 'rating_value'. Got "
+                f"{relation!r} and {self.privacy_unit!r}. Set both, if who rated what "
+                "may be public."
             )
-        self.set_params(privacy_unit=relation)
 
     def _has_relation(self, relation: Relation) -> bool:
-        return self.privacy_unit in ("rating_value", relation)
+        return True  # `_set_relation` decides
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -30,7 +30,8 @@ from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()
 PLAIN = DPMatrixFactorization(math.inf, n_components=2, random_state=0)
-PRIVATE = DPMatrixFactorization(rating_bounds=(1, 5), n_components=2)
+BY_VALUE = {"privacy_unit": "rating_value", "rating_bounds": (1, 5)}
+PRIVATE = DPMatrixFactorization(**BY_VALUE, n_components=2)
 BY_USER = clone(PRIVATE).set_params(
     privacy_unit="user", n_users=N_USERS, item_ids=np.arange(N_ITEMS)
 )
@@ -286,7 +287,7 @@ def test_ledgers_of_records_are_refused(facts, message, tmp_path):
 
 def test_private_search_has_one_epsilon(tmp_path):
     ledger = books(tmp_path, epsilon=3.0)
-    model, grid = DPMatrixFactorization(rating_bounds=(1, 5)), {"n_components": [0, 2]}
+    model, grid = DPMatrixFactorization(**BY_VALUE), {"n_components": [0, 2]}
     facts = {"epsilon": 3.0, "adjacency": "rating_value", "ledger": ledger}
     # Sorted by user, so that the first rows are one user's.
     order = np.argsort(X[:, 0], kind="stable")
@@ -303,7 +304,7 @@ def test_private_search_has_one_epsilon(tmp_path):
     ("model", "name", "adjacency", "message"),
     [
         *((PRIVATE, "n_components", a, "rating_value") for a in ("zero_out", "user")),
-        (BY_USER, "n_components", "rating_value", "'privacy_unit' .* at its default"),
+        (BY_USER, "n_components", "rating_value", "'privacy_unit', must be 'rating_"),
         *(
             (PRIVATE, name, "rating_value", name)
             for name in ("privacy_unit", "rating_bounds", "max_ratings", "n_users")
