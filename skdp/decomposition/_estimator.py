@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -45,7 +45,12 @@ from skdp.decomposition._recommender import (
     UserPrior,
     solve_users,
 )
-from skdp.decomposition._registry import named_factorizer, planned_task, signal_of
+from skdp.decomposition._registry import (
+    FactorizerName,
+    named_factorizer,
+    planned_task,
+    signal_of,
+)
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
 from skdp.privacy.release._record import PrivacyRecord
@@ -56,6 +61,7 @@ from skdp.privacy.release._record import PrivacyRecord
 
 
 _MOST_COMPONENTS = 4096
+_Partition = Literal["strata_balanced", "strata", "color", "color_balanced", "hogwild"]
 
 
 @dataclass(frozen=True)
@@ -406,13 +412,13 @@ None, default=None
         n_components: int | None = None,
         alpha: float | None = None,
         biases: bool = True,
-        solver: str = "auto",
+        solver: FactorizerName = "auto",
         solver_params: Any = None,
         n_users: int | None = None,
         item_ids: Any = None,
         max_ratings: int | None = None,
-        partition: str | None = None,
-        schedule: str | None = None,
+        partition: _Partition | None = None,
+        schedule: Literal["deterministic", "stochastic"] | None = None,
         n_subsets: int | None = None,
         n_corrections: int | None = None,
         n_jobs: int | None = None,
