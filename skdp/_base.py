@@ -36,7 +36,7 @@ from skdp.privacy.accounting._relations import (
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Door
-from skdp.privacy.release._record import FREE, StepPrivacy, step_of
+from skdp.privacy.release._record import FREE, PrivacyRecord, StepPrivacy, step_of
 
 # ---------------------------------- Stored state that names the version of skdp
 
@@ -369,6 +369,7 @@ class PrivateEstimator(StoredEstimator):
     """
 
     is_search: ClassVar[bool] = False
+    privacy_: PrivacyRecord
     # The privacy unit; models that can protect users have this parameter.
     privacy_unit: str = "record"
 

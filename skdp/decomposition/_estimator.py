@@ -53,7 +53,6 @@ from skdp.decomposition._registry import (
 )
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
-from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------ Checked input and planned tasks
 # Nothing is spent and nothing is released yet. Pairs and ratings are checked in one
@@ -690,9 +689,7 @@ None, default=None
         self._keep(given, task, fit(self, fitted, source, door), bounds)
         if unit == "user" and self.n_users is not None:
             # Without privacy the task counts ratings.
-            self.privacy_: PrivacyRecord = replace(
-                self.privacy_, n_samples=self.n_users
-            )
+            self.privacy_ = replace(self.privacy_, n_samples=self.n_users)
         return self
 
     def _named(

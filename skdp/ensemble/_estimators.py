@@ -394,7 +394,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     True
     """
 
-    classes_: Any
+    classes_: np.ndarray
     _label_weights: tuple[float, ...]
 
     def __init__(

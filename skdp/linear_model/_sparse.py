@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -88,7 +88,7 @@ class SparseModel(DPEstimator):
         return ("a larger epsilon", "fewer columns", fewer, *relaxed(budget))
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
-        record = self.privacy_
+        record: Any = self.privacy_  # the bounds of a sparse model are no None
         if record.solver in SOLVERS and SOLVERS[record.solver].clips_selected:
             chosen = self.get_support(indices=True)
             X, coef = columns_at(X, chosen), coef[chosen]
@@ -104,8 +104,7 @@ class SparseModel(DPEstimator):
     @property
     def n_nonzero_coefs_(self) -> int:
         """Largest number of features with a nonzero coefficient, as used by `fit`."""
-        most: int = self.privacy_.n_nonzero_coefs
-        return most
+        return cast(int, self.privacy_.n_nonzero_coefs)
 
     def _adds_in_squares(self) -> bool:
         return self.solver != "auto" and super()._adds_in_squares()
