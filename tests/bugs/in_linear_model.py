@@ -37,7 +37,7 @@ BUGS: list[Bug] = [
         "predictions clip by what the norm has become",
         "model",
         BASE,
-        "return clipped_products(X, coef, self.privacy_.data_norm)",
+        "return clipped_products(X, coef, norm)",
         "return clipped_products(X, coef, self.data_norm)",
         (f"{TEST_CLIPPED}::test_norm_is_that_of_the_fit",),
     ),
