@@ -235,6 +235,16 @@ def test_the_record_states_what_the_claim_is_made_of(private, facts):
     assert len(unstated(poor, facts + FACTS)) >= 4
 
 
+def test_users_are_protected_unless_the_other_unit_is_named():
+    facts = {"rating_bounds": (1, 5), "n_users": N_USERS, "item_ids": range(N_ITEMS)}
+    record = DPMatrixFactorization(**facts).fit(X, Y).privacy_
+    assert record.adjacency == "user"
+    for name in ("n_users", "item_ids"):
+        model = DPMatrixFactorization(**facts | {name: None})
+        with pytest.raises(ValueError, match=f"'{name}'.*privacy_unit='rating_value'"):
+            model.fit(X, Y)
+
+
 def test_of_users_nothing_stays_in_the_model():
     model = clone(BY_USER).fit(X, Y)
     assert model.privacy_.n_samples == N_USERS
