@@ -335,6 +335,12 @@ def test_progress_tells_the_error_only_without_privacy(capsys):
         assert ("RMSE" in capsys.readouterr().out) == is_told
 
 
+def test_progress_is_in_the_unit_of_the_ratings(capsys):
+    model = clone(PLAIN).set_params(solver="sgd", verbose=True).fit(X, 50 * Y)
+    last = capsys.readouterr().out.split("training RMSE")[-1]
+    assert float(last.split()[0].rstrip(",")) == pytest.approx(rmse(model, X, 50 * Y))
+
+
 def test_clipping_is_told_only_without_privacy():
     model = clone(PLAIN).set_params(rating_bounds=(2, 4))
     outside = int(np.count_nonzero((Y < 2) | (Y > 4)))
