@@ -507,8 +507,8 @@ class Task:
 
     in which a user's penalty grows with the number of the user's ratings, as in [1]_,
     so that the objective is a sum of one function for each rating. With biases the mean
-    of all ratings is subtracted first; without biases it is 0. A fit measures ratings
-    in units in which their range has a width of 4.
+    of all ratings is subtracted first; without biases it is 0. A fit without privacy
+    measures ratings in units in which their range has a width of 4.
 
     Parameters
     ----------
