@@ -38,6 +38,7 @@ from skdp.decomposition._value_als import ValueALS
 from skdp.papers._hamsi import HAMSI, MinibatchGD
 from skdp.privacy import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import UNITS, Unit
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
 
@@ -252,6 +253,43 @@ def users(part: str = "report") -> Iterator[Line]:
                 metrics,
                 private=True,
             )
+
+
+@benchmark("rating_units", runs=3)
+def units() -> Iterator[Line]:
+    """Both units where pairs say nothing of tastes: items are shown at random."""
+    metrics, at = ("released", "folded in"), {"data": "random pairs"}
+    biases = partial(_of_unit, "user", np.inf)
+    yield line(at | {"epsilon": np.inf}, "biases, not private", biases, metrics)
+    for epsilon, unit in product((1.0, 4.0), UNITS):
+        score = partial(_of_unit, unit, epsilon)
+        yield line(at | {"epsilon": epsilon}, unit, score, metrics, private=True)
+
+
+def _of_unit(unit: Unit, epsilon: float, seed: int) -> tuple[float, float]:
+    """Test errors of ratings from -10 to 10 by 20,000 users of 100 items."""
+    rng, bounds = np.random.default_rng(seed), (-10.0, 10.0)
+    users, items = rng.normal(size=(20_000, 3)), rng.normal(size=(3, 100))
+    R = 1.5 * users @ items + 3 * rng.normal(size=(20_000, 100))
+    R += 2 * rng.normal(size=(20_000, 1)) + 2 * rng.normal(size=100)
+    X = np.argwhere(rng.random(R.shape) < 0.55)
+    y = np.clip(R, *bounds)[X[:, 0], X[:, 1]]
+    is_out = rng.random(len(y)) < 0.1
+    facts: dict[str, Any] = {"n_users": 20_000, "item_ids": range(100)}
+    if not np.isfinite(epsilon):
+        facts |= {"solver": "als", "n_components": 0}
+    model = DPMatrixFactorization(
+        epsilon,
+        privacy_unit=unit,
+        rating_bounds=bounds,
+        random_state=seed,
+        **facts,
+    )
+    quietly_fitted(model, X[~is_out], y[~is_out])
+    local = model.fold_in(X[~is_out], y[~is_out])
+    errors = (each.predict(X[is_out]) - y[is_out] for each in (model, local))
+    released, folded = (float(np.sqrt(np.mean(error**2))) for error in errors)
+    return released, folded
 
 
 def _of_model(

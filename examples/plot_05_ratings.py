@@ -65,7 +65,9 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 def by_value(epsilon):
     """Protects the value of each rating."""
-    return DPMatrixFactorization(epsilon, rating_bounds=(1, 5)).fit(X, y)
+    return DPMatrixFactorization(
+        epsilon, privacy_unit="rating_value", rating_bounds=(1, 5)
+    ).fit(X, y)
 
 
 # %%

@@ -46,6 +46,7 @@ _HOMES = {
     "TableEncoder": "skdp.preprocessing",
     "describe": "skdp.statistics",
     "forecast": "skdp.linear_model",
+    "pairs_from_sparse": "skdp.decomposition",
     "privacy_report": "skdp.pipeline",
     "set_budget": "skdp.pipeline",
     "private_evaluation": "skdp.model_selection",
@@ -58,6 +59,7 @@ __all__ = ["__version__", *sorted(_HOMES)]
 if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be one
     from skdp.decomposition import (
         DPMatrixFactorization as DPMatrixFactorization,
+        pairs_from_sparse as pairs_from_sparse,
     )
     from skdp.ensemble import (
         DPGradientBoostingClassifier as DPGradientBoostingClassifier,

@@ -41,7 +41,7 @@ from skdp.privacy.accounting._relations import (
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Door, is_rehearsing
-from skdp.privacy.release._record import FREE, StepPrivacy, step_of
+from skdp.privacy.release._record import FREE, PrivacyRecord, StepPrivacy, step_of
 
 # ---------------------------------- Stored state that names the version of skdp
 
@@ -378,15 +378,14 @@ class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that makes a release in `fit`.
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger. If
-    another parameter holds its relation, it overrides `_relation` and `_set_relation`.
+    another parameter holds its relation, it overrides `_relation`, `_set_relation` and
+    `_has_relation`.
     """
 
     is_search: ClassVar[bool] = False
-    privacy_: Any  # a PrivacyRecord after the fit
+    privacy_: PrivacyRecord
     # The privacy unit; models that can protect users have this parameter.
     privacy_unit: str = "record"
-    # The parameter that holds the relation.
-    _relation_parameter: ClassVar[str] = "adjacency"
 
     def _relation(self) -> Relation:
         return relation_for(self.adjacency, self.privacy_unit)
@@ -514,7 +513,7 @@ class PrivateEstimator(StoredEstimator):
             return self
         found = self._release_warnings()
         stated = tuple(text for _, _, text in found)
-        record: PrivacyRecord = self.privacy_
+        record = self.privacy_
         self.privacy_ = replace(record, warnings=(*record.warnings, *stated))
         for message, category, _ in found:
             warn_once(message, category)

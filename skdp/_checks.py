@@ -316,10 +316,11 @@ def explained_nesting(set_params: _Call) -> _Call:
 
 
 def explain_methods(cls: type) -> None:
-    """Wrap the constructor and `fit` that a class defines by `explained`."""
+    """Wrap the constructor and `fit` that a class defines by `explained`, once."""
     for name in ("__init__", "fit"):
-        if inspect.isfunction(vars(cls).get(name)):
-            setattr(cls, name, explained(vars(cls)[name]))
+        call = vars(cls).get(name)
+        if inspect.isfunction(call) and not hasattr(call, "__wrapped__"):
+            setattr(cls, name, explained(call))
 
 
 def _names_to_give(signature: inspect.Signature) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 # The site of `make docs`; pyproject.toml has the same address.
 DOCUMENTATION = "https://skdp.readthedocs.io/en/stable/"
@@ -38,7 +38,9 @@ class BudgetExceeded(_Documented, RuntimeError):
         Which part of the cap ran out.
     """
 
-    def __init__(self, message: str, *, ledger: str, exhausted: str) -> None:
+    def __init__(
+        self, message: str, *, ledger: str, exhausted: Literal["epsilon", "delta"]
+    ) -> None:
         super().__init__(message)
         self.ledger = ledger
         self.exhausted = exhausted
@@ -50,7 +52,7 @@ class BudgetExceeded(_Documented, RuntimeError):
 
 
 def _rebuild_budget_exceeded(
-    message: str, ledger: str, exhausted: str
+    message: str, ledger: str, exhausted: Literal["epsilon", "delta"]
 ) -> BudgetExceeded:
     return BudgetExceeded(message, ledger=ledger, exhausted=exhausted)
 

@@ -89,7 +89,7 @@ JOBS = [
     add_up,
     partial(factorise, "hamsi", solver_params={"partition": "color"}),
     partial(factorise, "sgd"),
-    partial(factorise, "auto", epsilon=1.0),
+    partial(factorise, "auto", epsilon=1.0, privacy_unit="rating_value"),
 ]
 
 

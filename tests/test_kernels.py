@@ -359,7 +359,8 @@ def test_ids_become_places_among_known_ones(number):
     assert known.codes(column).tolist() == [1, -1]
     ids, codes = found_ids(column, "users")
     assert sorted(codes.tolist()) == [0, 1] == list(range(len(ids)))
-    model = DPMatrixFactorization(epsilon=1.0, rating_bounds=(1, 5), item_ids=range(5))
+    facts = {"n_users": 3, "item_ids": range(5)}
+    model = DPMatrixFactorization(epsilon=1.0, rating_bounds=(1, 5), **facts)
     pairs = np.array([[0, 0], [1, 1], [2, number]])
     with pytest.raises(ValueError, match="item_ids"):
         model.fit(pairs, [1.0, 2.0, 3.0])

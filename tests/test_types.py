@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 import skdp
+from skdp.decomposition._plain import FACTORIZERS
+from skdp.ensemble import BOOSTERS
+from skdp.losses._objective import ACTIVATIONS
+from skdp.model_selection import METHODS
+from skdp.model_selection._calibrators import CALIBRATORS
+from skdp.neural_network import NETWORK_SOLVERS
+from skdp.papers._hamsi import SCHEDULES
+from skdp.papers._hamsi_gradient import PARTITIONS
+from skdp.solvers import SOLVERS
 
 ROOT = Path(skdp.__file__).parents[1]
 FINE = """
@@ -29,6 +41,8 @@ for columns in (short, mixed, [(0, 1), ["a"]], (0, 1), TableEncoder(mixed), None
 model.set_params(columns=TableEncoder(short), columns__n_knots=9)
 boosted = DPGradientBoostingClassifier(1.0, columns=short, max_interaction=2)
 least: float = boosted.fit([[0.0]], [0]).shape_functions_.intercept.min()
+named = DPLogisticRegression(solver="tree_momentum", adjacency="zero_out")
+weights: float = model.coef_.sum() + model.privacy_.epsilon
 """
 # What a user may mistype, and what is said of it.
 MISTAKES = {
@@ -37,6 +51,12 @@ MISTAKES = {
     'DPLogisticRegression(1.0, solvr="x")': "Unexpected keyword argument",
     'DPLogisticRegression(1.0, colums={"age": (17, 90)})': "Unexpected keyword",
     'DPLogisticRegression({"age": (17, 90)})': "Argument",
+    'DPLogisticRegression(solver="foo")': 'Argument "solver"',
+    "DPLogisticRegression(columns=3)": 'Argument "columns"',
+    'DPLogisticRegression(adjacency="replace")': 'Argument "adjacency"',
+    'DPLogisticRegression(privacy_unit="person")': 'Argument "privacy_unit"',
+    'DPGradientBoostingClassifier(init="trees")': 'Argument "init"',
+    "model.privacy_.epsilons": "has no attribute",
     "TableEncoder(short, n_knot=9)": "Unexpected keyword argument",
     "TableEncoder(short, n_knots=None)": "Argument",
     'Range("17", "90")': "Argument",
@@ -99,3 +119,77 @@ def test_a_users_mistakes_are_found_and_nothing_else(tmp_path):
 def test_a_misspelt_name_is_refused_when_it_runs(name):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
         getattr(skdp, name)
+
+
+def literals(hint):
+    """Values that a type names; None if it is one of several types."""
+    if get_origin(hint) is Literal:
+        return set(get_args(hint))
+    if hint is type(None):
+        return {None}
+    return set().union(*map(literals, get_args(hint))) if get_args(hint) else set()
+
+
+def choices_of(parameter, doc):
+    """Values in the braces with which the type of a documented parameter begins."""
+    found = re.search(rf"^{parameter} : (\{{[^}}]*\}})(.*)$", doc, re.M)
+    if found is None:
+        return None
+    or_none = {None} if " or None" in found[2] else set()
+    return ast.literal_eval(found[1]) | or_none
+
+
+def untyped(call):
+    """Parameters with documented choices of which the type says something else."""
+    hints = get_type_hints(call.__init__ if inspect.isclass(call) else call)
+    documented = {name: choices_of(name, inspect.getdoc(call) or "") for name in hints}
+    return {
+        name
+        for name, values in documented.items()
+        if values is not None and literals(hints[name]) != values
+    }
+
+
+@pytest.mark.parametrize("name", sorted(skdp._HOMES))
+def test_documented_choices_are_those_of_the_type(name):
+    assert untyped(getattr(skdp, name)) == set()
+
+
+def test_a_choice_without_its_type_is_found():
+    def call(solver: str, loss: Literal["a", "b"], init: Literal["c"] | None) -> None:
+        """Broken twin.
+
+        solver : {"auto"}
+        loss : {"a"}
+        init : {"c"} or None, default=None
+        """
+
+    assert untyped(call) == {"solver", "loss"}
+
+
+SOLVERS_OF = {
+    "skdp.linear_model": SOLVERS,
+    "skdp.ensemble": BOOSTERS,
+    "skdp.neural_network": NETWORK_SOLVERS,
+    "skdp.decomposition": FACTORIZERS,
+}
+KEYS = [
+    (name, "solver", {"auto", *SOLVERS_OF[home]})
+    for name, home in skdp._HOMES.items()
+    if "solver" in inspect.signature(getattr(skdp, name)).parameters
+]
+KEYS += [
+    ("DPGridSearchCV", "method", {"auto", *METHODS}),
+    ("DPRandomizedSearchCV", "method", {"auto", *METHODS}),
+    ("DPCalibratedClassifier", "method", set(CALIBRATORS)),
+    ("DPMLPClassifier", "activation", set(ACTIVATIONS)),
+    ("DPMatrixFactorization", "partition", {None, *PARTITIONS}),
+    ("DPMatrixFactorization", "schedule", {None, *SCHEDULES}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameter", "keys"), KEYS)
+def test_type_checkers_know_every_key(name, parameter, keys):
+    kind = getattr(skdp, name)
+    call = kind.__init__ if inspect.isclass(kind) else kind
+    assert literals(get_type_hints(call)[parameter]) == keys

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from functools import partial
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -20,12 +21,14 @@ from skdp._checks import (
     check_count,
     check_n_jobs,
     check_target_bounds,
+    explained,
 )
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._input import check_targets
 from skdp._quiet import warn
 from skdp.decomposition._factorize import Factorizer, PrivateFactorizer
 from skdp.decomposition._ratings import (
+    FROM_TABLE,
     Factors,
     Ids,
     Pattern,
@@ -42,10 +45,14 @@ from skdp.decomposition._recommender import (
     UserPrior,
     solve_users,
 )
-from skdp.decomposition._registry import named_factorizer, planned_task, signal_of
+from skdp.decomposition._registry import (
+    FactorizerName,
+    named_factorizer,
+    planned_task,
+    signal_of,
+)
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
-from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------ Checked input and planned tasks
 # Nothing is spent and nothing is released yet. Pairs and ratings are checked in one
@@ -53,6 +60,7 @@ from skdp.privacy.release._record import PrivacyRecord
 
 
 _MOST_COMPONENTS = 4096
+_Partition = Literal["strata_balanced", "strata", "color", "color_balanced", "hogwild"]
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,8 @@ def _require(terms: FactorizationTerms, name: str, what: str) -> None:
     if terms.protects_users:
         raise ValueError(
             f"The {name!r} parameter must be declared with privacy_unit='user': "
-            f"{what}, known without looking at the data. Got None."
+            f"{what}, known without looking at the data. Got None. Declare it, or set "
+            "privacy_unit='rating_value', under which who rated what is public."
         )
 
 
@@ -267,18 +276,19 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
     X has two columns, the ids of users and of items, and y holds the ratings: one row
     for each rating. scikit-learn's cross-validation and searches can split the rows;
     with ``privacy_unit="user"`` use `UserKFold` only, since the number of rows depends
-    on the data. `pairs_from_sparse` makes X and y from a sparse matrix. For an id that
-    `fit` has not seen, predictions fall back to the means.
+    on the data. `pairs_from_sparse` makes X and y from a table of users by items. For
+    an id that `fit` has not seen, predictions fall back to the means.
 
     **Privacy.** (epsilon, delta)-differential privacy under one of two adjacencies of
     ratings, which differ from those of the other estimators. With
+    ``privacy_unit="user"`` all ratings of one user are replaced, items and values; the
+    number of users and the catalogue of items are public. The release then holds items
+    only: a user's predictions come from `fold_in` with the user's ratings, and are
+    outside of the guarantee if anybody else sees them. With
     ``privacy_unit="rating_value"`` the value of one rating changes; the pairs, that is,
-    **which user rated which item, are public**. With ``privacy_unit="user"`` all
-    ratings of one user are replaced, items and values; the number of users and the
-    catalogue of items are public. The release then holds items only: a user's
-    predictions come from `fold_in` with the user's ratings, and are outside of the
-    guarantee if anybody else sees them. `predict` is post-processing; ``score(X, y)``
-    reads raw data and is **not** private.
+    **which user rated which item, are public**. It is the weaker promise, so it is not
+    the default. `predict` is post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
 
     Parameters
     ----------
@@ -287,17 +297,20 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
     delta : float in [1e-50, 1), default=1e-6
         %(delta)s
         Here n_samples is the number of ratings, or of users.
-    privacy_unit : {"rating_value", "user"}, default="rating_value"
-        How neighbouring data sets differ.
+    privacy_unit : {"user", "rating_value"}, default="user"
+        How neighbouring data sets differ: in all ratings of one user, or in the value
+        of one rating, with **who rated what public**.
     rating_bounds : pair of floats in [-1e100, 1e100] or None, default=None
         Lowest and highest rating, known without looking at the data. Ratings and
         predictions are clipped to them. Required for a finite epsilon.
     n_components : int in [0, 4096] or None, default=None
         Number of factors; 0 for biases alone. None: the solver's rule.
     alpha : float in [0, 1e100] or None, default=None
-        Penalty of each rating. None: the solver's rule. It must be None with ``"vb"``,
-        which learns its penalties, and in private fits, which weigh their releases by
-        the known noise.
+        Penalty of each rating, in units in which `rating_bounds`, or the range of the
+        ratings, has a width of 4, so that results do not depend on the unit of the
+        ratings. None: the solver's rule. It must be None with ``"vb"``, which learns
+        its penalties, and in private fits, which weigh their releases by the known
+        noise.
     biases : bool, default=True
         Whether to subtract the mean and to fit a bias of each user and item.
     solver : {"auto", "als", "hamsi", "lbfgs", "sgd", "vb"}, default="auto"
@@ -358,7 +371,7 @@ None, default=None
 
     See Also
     --------
-    pairs_from_sparse : Pairs and ratings of a sparse matrix.
+    pairs_from_sparse : Pairs and ratings of a table of users by items.
     skdp.model_selection.RatingKFold : Leaves out ratings of every user.
     skdp.model_selection.UserKFold : Leaves out users.
 
@@ -379,30 +392,32 @@ None, default=None
     >>> from skdp import DPMatrixFactorization
     >>> X = [["ann", "heat"], ["ann", "alien"], ["bob", "heat"], ["bob", "brazil"]]
     >>> y = [5.0, 4.0, 2.0, 1.0]
-    >>> model = DPMatrixFactorization(epsilon=10.0, rating_bounds=(1, 5)).fit(X, y)
-    >>> model.predict([["ann", "brazil"]]).shape, model.privacy_.adjacency
-    ((1,), 'rating_value')
+    >>> films = ["alien", "brazil", "heat"]
+    >>> model = DPMatrixFactorization(
+    ...     epsilon=10.0, rating_bounds=(1, 5), n_users=2, item_ids=films
+    ... ).fit(X, y)
+    >>> ann = model.fold_in(X[:2], y[:2])  # on Ann's device
+    >>> ann.recommend("ann").tolist(), model.privacy_.adjacency
+    (['brazil'], 'user')
     """
-
-    _relation_parameter: ClassVar[str] = "privacy_unit"
 
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
-        privacy_unit: str = "rating_value",
+        privacy_unit: Unit = "user",
         rating_bounds: Any = None,
         n_components: int | None = None,
         alpha: float | None = None,
         biases: bool = True,
-        solver: str = "auto",
+        solver: FactorizerName = "auto",
         solver_params: Any = None,
         n_users: int | None = None,
         item_ids: Any = None,
         max_ratings: int | None = None,
-        partition: str | None = None,
-        schedule: str | None = None,
+        partition: _Partition | None = None,
+        schedule: Literal["deterministic", "stochastic"] | None = None,
         n_subsets: int | None = None,
         n_corrections: int | None = None,
         n_jobs: int | None = None,
@@ -431,6 +446,7 @@ None, default=None
         self.ledger = ledger
         self.verbose = verbose
 
+    @partial(explained, when_missing=FROM_TABLE)
     def fit(self, X: Any, y: Any) -> Self:
         """Factorise the ratings, privately unless ``epsilon=inf``.
 
@@ -673,9 +689,7 @@ None, default=None
         self._keep(given, task, fit(self, fitted, source, door), bounds)
         if unit == "user" and self.n_users is not None:
             # Without privacy the task counts ratings.
-            self.privacy_: PrivacyRecord = replace(
-                self.privacy_, n_samples=self.n_users
-            )
+            self.privacy_ = replace(self.privacy_, n_samples=self.n_users)
         return self
 
     def _named(
@@ -740,15 +754,17 @@ None, default=None
         return cast(Unit, check_choice("privacy_unit", self.privacy_unit, UNITS))
 
     def _set_relation(self, relation: Relation) -> None:
-        if relation != "rating_value":
+        # A search must not weaken the promise of a model.
+        if {relation, self.privacy_unit} != {"rating_value"}:
             raise ValueError(
-                "The 'adjacency' parameter of a search over DPMatrixFactorization must "
-                f"be 'rating_value'. Got {relation!r}. Set it on the search."
+                "The 'adjacency' parameter of a search over DPMatrixFactorization, and "
+                "the model's 'privacy_unit', must be 'rating_value'. Got "
+                f"{relation!r} and {self.privacy_unit!r}. Set both, if who rated what "
+                "may be public."
             )
-        self.set_params(privacy_unit=relation)
 
     def _has_relation(self, relation: Relation) -> bool:
-        return self.privacy_unit in ("rating_value", relation)
+        return True  # `_set_relation` decides
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

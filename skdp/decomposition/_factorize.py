@@ -23,11 +23,17 @@ from skdp.privacy.release._plan import Plan
 
 # A generator like scikit-learn's, for draws on which no privacy rests.
 Draws = Any
+# Width of the ratings' range in standard units: the penalties were tuned on 1 to 5
+# stars.
+_STANDARD_RANGE = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Factorizer(PrivateSolver[Task, Factors]):
-    """Minimises the objective of a `Task`, without privacy, for an infinite epsilon."""
+    """Minimises the objective of a `Task`, without privacy, for an infinite epsilon.
+
+    The ratings are in standard units, so that the result does not depend on theirs.
+    """
 
     mechanism: ClassVar[str] = ""
     uses_alpha: ClassVar[bool] = True
@@ -91,28 +97,40 @@ class Factorizer(PrivateSolver[Task, Factors]):
     def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
         assert isinstance(answers, ExactAnswers)  # a plan of None allows no others
         ratings, draws = answers.records.ratings, check_random_state(task.seed)
+        unit = _standard_unit(ratings, task)
+        standard = replace(ratings, values=ratings.values / unit)
         with Threads(task.n_jobs) as threads:
-            iterates = self.iterates(ratings, task, draws, threads)
-            return _last_iterate(self, iterates, ratings, progress)
+            iterates = self.iterates(standard, task, draws, threads)
+            last = _last_iterate(self, iterates, standard, unit, progress)
+        return last.scaled(unit)
 
     def rehearse(self, answers: Answers, task: Task, /) -> Factors:
         return Factors.zeros(task)
+
+
+def _standard_unit(ratings: Ratings, task: Task) -> float:
+    """The standard unit: a quarter of `rating_bounds`, or of the range of ratings."""
+    low, high = task.rating_bounds or (ratings.values.min(), ratings.values.max())
+    # Divided first, since the range of finite ratings may overflow.
+    unit = float(high) / _STANDARD_RANGE - float(low) / _STANDARD_RANGE
+    return unit if unit > 0 else 1.0
 
 
 def _last_iterate(
     solver: Factorizer,
     iterates: Iterator[Factors],
     ratings: Ratings,
+    unit: float,
     progress: Progress,
 ) -> Factors:
     """The factors after the last pass that was completed before an interrupt."""
     # The start counts as an iterate: an interrupt always leaves a model.
     factors, n_passes = next(iterates), 0  # the first one is the start
     try:
-        _report(solver, factors, ratings, n_passes, progress)
+        _report(solver, factors, ratings, unit, n_passes, progress)
         for factors in iterates:
             n_passes += 1
-            _report(solver, factors, ratings, n_passes, progress)
+            _report(solver, factors, ratings, unit, n_passes, progress)
     except KeyboardInterrupt:
         warn(
             f"Interrupted after {n_passes} of {solver.n_steps} passes. The "
@@ -125,11 +143,12 @@ def _report(
     solver: Factorizer,
     factors: Factors,
     ratings: Ratings,
+    unit: float,
     n_passes: int,
     progress: Progress,
 ) -> None:
     if progress.is_due(n_passes, solver.n_steps):
-        note = f": training RMSE {training_rmse(factors, ratings):.4f}"
+        note = f": training RMSE {unit * training_rmse(factors, ratings):.4f}"
         progress.step(n_passes, solver.n_steps, note)
 
 

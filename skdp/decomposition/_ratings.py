@@ -102,9 +102,10 @@ def _order(ids: IntArray, others: IntArray, n_ids: int) -> Order:
 # An id is any hashable value.
 
 
+FROM_TABLE = "Use X, y = pairs_from_sparse(R) for a table R of users by items."
 _WIDTH = (
     "The X argument must have two columns: the id of a user and the id of an item, a "
-    "row for each rating. Got another shape. Use pairs_from_sparse(R) for a matrix."
+    f"row for each rating. Got another shape. {FROM_TABLE}"
 )
 _BAD_IDS = (
     "The ids of the {} must be hashable and not missing. Got others. Leave out rows "
@@ -356,47 +357,72 @@ def _kinds(values: NDArray[Any]) -> set[bool]:
     return {isinstance(value, str) for value in values.tolist()}
 
 
-# ------------------------------------------------- pairs_from_sparse: matrices as pairs
+# -------------------------------------------------- pairs_from_sparse: tables as pairs
+
+
+_TABLE = (
+    "The R argument must be a table of users by items: a sparse matrix whose stored "
+    "entries are the ratings, or a frame or array of numbers with NaN where there is "
+    "no rating. Got {}."
+)
 
 
 def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The stored entries of a sparse matrix as pairs and ratings.
+    """The ratings of a table of users by items, as pairs and ratings.
 
     Parameters
     ----------
-    R : sparse matrix or array of shape (n_users, n_items)
-        Users in rows, items in columns. A stored entry is a rating, even if it is 0; an
-        entry that is not stored is no rating.
+    R : sparse matrix, data frame or array of shape (n_users, n_items)
+        Users in rows, items in columns. In a sparse matrix every stored entry is a
+        rating, even if it is 0. In a frame or an array every number is a rating, and
+        NaN is none.
 
     Returns
     -------
-    X : ndarray of int64 of shape (n_ratings, 2)
-        Row and column number of each rating.
+    X : ndarray of shape (n_ratings, 2)
+        User and item of each rating: the labels of a frame, otherwise the numbers of
+        row and column, int64.
     y : ndarray of shape (n_ratings,)
         The ratings.
 
     Raises
     ------
-    TypeError
-        If R is not sparse: a dense array does not say which entries are ratings.
+    TypeError, ValueError
+        If R is no table of numbers, or has zeros and no NaN, so that it does not say
+        which entries are ratings.
 
     Examples
     --------
-    >>> from scipy.sparse import csr_array
-    >>> from skdp.decomposition import pairs_from_sparse
-    >>> X, y = pairs_from_sparse(csr_array([[5, 0], [3, 4]]))
+    >>> import pandas as pd
+    >>> from skdp import pairs_from_sparse
+    >>> films = {"heat": [5.0, None], "alien": [4.0, 2.0]}
+    >>> X, y = pairs_from_sparse(pd.DataFrame(films, index=["ann", "bob"]))
     >>> X.tolist(), y.tolist()
-    ([[0, 0], [1, 0], [1, 1]], [5, 3, 4])
+    ([['ann', 'heat'], ['ann', 'alien'], ['bob', 'alien']], [5.0, 4.0, 2.0])
     """
-    if not issparse(R):
-        raise TypeError(
-            "The R argument must be a sparse matrix, whose stored entries are the "
-            f"ratings. Got an instance of {type(R).__name__}. Use "
-            "scipy.sparse.csr_array."
-        )
-    entries = R.tocoo()
-    X = np.column_stack([entries.row, entries.col]).astype(np.int64)
-    return X, np.asarray(entries.data)
+    if issparse(R):
+        entries = R.tocoo()
+        X = np.column_stack([entries.row, entries.col]).astype(np.int64)
+        return X, np.asarray(entries.data)
+    values = without_data(lambda: _numbers_of(R), _TABLE.format("something else"))
+    rated = ~np.isnan(values)
+    if rated.all() and not values.all():
+        rule = _TABLE.format("zeros and no NaN")
+        raise ValueError(f"{rule} Use scipy.sparse.csr_array(R) if 0 is no rating.")
+    users, items = np.nonzero(rated)
+    if not hasattr(R, "iloc"):
+        return np.column_stack([users, items]), values[rated]
+    ids = (_object_array(_objects_of(labels)) for labels in (R.index, R.columns))
+    return np.column_stack([next(ids)[users], next(ids)[items]]), values[rated]
+
+
+def _numbers_of(table: Any) -> NDArray[np.float64]:
+    if hasattr(table, "iloc"):  # whose missing values may be no floats
+        table = table.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = np.asarray(table, dtype=np.float64)
+    if numbers.ndim != 2:
+        raise ValueError
+    return numbers
 
 
 # ------------------------------------------------ RatingSource: ratings behind the door
@@ -481,7 +507,8 @@ class Task:
 
     in which a user's penalty grows with the number of the user's ratings, as in [1]_,
     so that the objective is a sum of one function for each rating. With biases the mean
-    of all ratings is subtracted first; without biases it is 0.
+    of all ratings is subtracted first; without biases it is 0. A fit without privacy
+    measures ratings in units in which their range has a width of 4.
 
     Parameters
     ----------
@@ -614,6 +641,14 @@ class Factors:
             )
         predicted += self.mean
         return predicted
+
+    def scaled(self, factor: float) -> Self:
+        """A copy that predicts `factor` times as much; items keep their factors."""
+        k, biases = self.task.n_components, int(self.task.biases)
+        copy = self.copy()
+        copy.users[:, : k + biases] *= factor
+        copy.items[:, k + 1 : k + 1 + biases] *= factor
+        return replace(copy, mean=self.mean * factor)
 
     def copy(self) -> Self:
         """A copy whose numbers are not shared."""

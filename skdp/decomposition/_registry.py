@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from skdp.privacy.accounting._relations import Unit
 # of a private form links to its proof.
 
 
+# Keys of skdp, for type checkers; a test holds them to be those of the registry.
+FactorizerName = Literal["auto", "als", "hamsi", "lbfgs", "sgd", "vb"]
 # The private forms of a key, by what they protect.
 PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
     ("als", "rating_value"): ValueALS,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -666,6 +666,8 @@ class _Asking:
 # docstring of its class is its page in the reference, and links to its proof.
 
 
+# Keys of skdp, for type checkers; a test holds them to be those of the registry.
+BoosterName = Literal["auto", "newton_boosting"]
 BOOSTERS: dict[str, type[NewtonBoosting]] = {"newton_boosting": NewtonBoosting}
 # The solver of solver="auto", with its reason.
 _AUTO = "newton_boosting", "the only solver of boosted trees"

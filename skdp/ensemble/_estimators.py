@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
@@ -37,6 +37,7 @@ from skdp._input import (
 from skdp._users import UsersToFit
 from skdp.ensemble._boosting import (
     BoostedTrees,
+    BoosterName,
     NewtonBoosting,
     named_booster,
 )
@@ -61,10 +62,16 @@ from skdp.losses._classification import (
 )
 from skdp.losses._regression import ShiftedPoissonLoss
 from skdp.preprocessing._cells import declared_of
+from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.accounting._relations import is_of_users, relation_for
+from skdp.privacy.accounting._relations import (
+    Adjacency,
+    TableUnit,
+    is_of_users,
+    relation_for,
+)
 from skdp.privacy.noise._laws import LAWS, deviation_once
-from skdp.tables._columns import as_declared
+from skdp.tables._columns import Columns, as_declared
 from skdp.tables._memory import in_memory
 from skdp.tables._source import Source
 
@@ -108,6 +115,8 @@ _INTERACTIONS: dict[Any, Sequence[int | None]] = {
 }
 # After a linear model, which already has the curves.
 _INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": MIX[1:], 2: (2,)}
+_Order = Literal["mix", 1, 2]
+_Groups = Literal["pairwise", "no_interactions"] | list[Any] | tuple[Any, ...]
 _SEED = "the seed that trees were drawn from"
 
 
@@ -388,26 +397,26 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     True
     """
 
-    classes_: Any
+    classes_: np.ndarray
     _label_weights: tuple[float, ...]
 
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         classes: Any = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
-        solver: str = "auto",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
+        solver: BoosterName = "auto",
         solver_params: Any = None,
-        init: str = "linear",
+        init: Literal["linear", "constant"] = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
-        max_interaction: int | str | None = "mix",
-        interaction_cst: Any = None,
+        max_interaction: _Order | None = "mix",
+        interaction_cst: _Groups | None = None,
         monotonic_cst: Any = None,
         class_weight: Any = None,
         correct_prior: bool = True,
@@ -680,21 +689,21 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         target_bounds: Any = None,
-        loss: str = "squared_error",
+        loss: Literal["squared_error", "poisson", "quantile"] = "squared_error",
         quantile: float | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
-        solver: str = "auto",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
+        solver: BoosterName = "auto",
         solver_params: Any = None,
-        init: str = "linear",
+        init: Literal["linear", "constant"] = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
-        max_interaction: int | str | None = "mix",
-        interaction_cst: Any = None,
+        max_interaction: _Order | None = "mix",
+        interaction_cst: _Groups | None = None,
         monotonic_cst: Any = None,
         random_state: int | None = None,
         ledger: Any = None,

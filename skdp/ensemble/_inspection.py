@@ -24,7 +24,6 @@ from skdp.ensemble._shapes import Model, Shape, ShapeFunctions
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees, read_to_predict
 from skdp.io._table import TakesSources
 from skdp.preprocessing import _blocks as blocks
-from skdp.privacy.release._record import PrivacyRecord
 
 # -------------------------------------------------------------------------- Importances
 # They follow from public draws of codes alone.
@@ -258,7 +257,6 @@ class FittedTrees(TakesSources, PrivateEstimator):
 
     encoder_: Any
     bins_: Bins
-    privacy_: PrivacyRecord
     _model: Model
 
     @property

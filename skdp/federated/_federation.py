@@ -39,6 +39,7 @@ from skdp.privacy.release._answers import whole_of
 from skdp.privacy.release._door import asking, is_rehearsing, owners_now
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.sums._exact import Summed, Sums, added
+from skdp.tables._columns import Columns
 from skdp.tables._source import Remote
 
 # -------------------------------------------------- LocalOwners: owners in this process
@@ -342,7 +343,12 @@ class Federation(TableSource):
     is_shared = True
 
     def __init__(
-        self, owners: LocalOwners, schema: Any, *, target: str | None, columns: Any
+        self,
+        owners: LocalOwners,
+        schema: Any,
+        *,
+        target: str | None,
+        columns: Columns | None,
     ) -> None:
         self.owners, self._given_schema = owners, schema
         self._has_names = True  # whether the owners' tables have names of columns

@@ -17,6 +17,7 @@ from skdp.exceptions import SourceError
 from skdp.io._external import FETCHED, TableSource
 from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
+from skdp.tables._columns import Columns
 
 # Rows of a batch: with a few dozen columns they fit a cache.
 BATCH_SIZE = 1 << 14
@@ -90,7 +91,7 @@ class ParquetSource(TableSource):
         target: str | None,
         n_samples: int,
         features: Sequence[str] | None = None,
-        columns: Any = None,
+        columns: Columns | None = None,
         groups: str | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:

@@ -19,6 +19,7 @@ from skdp.io._external import FETCHED, TableSource, no_column
 from skdp.io._parquet import BATCH_SIZE
 from skdp.io._reading import arrow, is_exact
 from skdp.io._session import Session, Snapshot, refused
+from skdp.tables._columns import Columns
 
 # What makes an engine of a connection, by the package of the connection; None if it is
 # of another kind.
@@ -139,7 +140,7 @@ class SqlSource(TableSource):
         target: str | None,
         n_samples: int,
         features: Sequence[str] | Mapping[str, str] | None = None,
-        columns: Any = None,
+        columns: Columns | None = None,
         groups: str | None = None,
         where: str | None = None,
         order_by: str | None = None,

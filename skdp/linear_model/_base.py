@@ -147,10 +147,10 @@ class DPEstimator(TakesSources, PrivateModel):
 
     solver: str
     columns: Any
-    center_: Any
-    scale_: Any
+    center_: np.ndarray
+    scale_: np.ndarray
     row_norm_: float
-    coef_: Any
+    coef_: np.ndarray
     # Whether the default centres rows; models with few features do not.
     _can_centre: ClassVar[bool] = True
 
@@ -243,13 +243,14 @@ class DPEstimator(TakesSources, PrivateModel):
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
         """Products of the fitted weights and the rows, clipped as in `fit`."""
+        norm = cast(float, self.privacy_.data_norm)  # linear models have one
         if hasattr(self, "center_"):
             centring = Centring(self.center_, self.scale_, self.row_norm_)
             dtype = np.result_type(X, coef)
             if not hasattr(self, "encoder_"):  # which makes rows of norm at most 1
-                X = clip_rows(X, self.privacy_.data_norm)
+                X = clip_rows(X, norm)
             return centring.products(X, coef).astype(dtype, copy=False)
-        return clipped_products(X, coef, self.privacy_.data_norm)
+        return clipped_products(X, coef, norm)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -48,8 +48,12 @@ from skdp.losses._classification import (
     weighted,
 )
 from skdp.losses._objective import LinearObjective
+from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.solvers._base import Solution
+from skdp.solvers._registry import SolverName
+from skdp.tables._columns import Columns
 
 # --------------------------------------------- LinearClassifier: labels, fit, decisions
 
@@ -68,14 +72,14 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         C: float | None = None,
         fit_intercept: bool = True,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         classes: Any = None,
         class_weight: Any = None,
@@ -390,14 +394,14 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         C: float | None = None,
         fit_intercept: bool = True,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         classes: Any = None,
         class_weight: Any = None,
@@ -493,14 +497,14 @@ class DPLinearSVC(LinearClassifier):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         C: float | None = None,
         fit_intercept: bool = True,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         classes: Any = None,
         class_weight: Any = None,
@@ -613,15 +617,15 @@ class DPRobustClassifier(LinearClassifier):
         self,
         epsilon: float = 1.0,
         *,
-        loss: str = "cauchy",
-        columns: Any = None,
+        loss: Literal["cauchy", "sigmoid"] = "cauchy",
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         C: float | None = None,
         fit_intercept: bool = True,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         classes: Any = None,
         class_weight: Any = None,

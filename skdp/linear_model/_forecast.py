@@ -18,14 +18,17 @@ from skdp.linear_model._rows import (
 from skdp.losses._base import Loss
 from skdp.losses._classification import LogisticLoss
 from skdp.losses._objective import LinearObjective
+from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Adjacency
 from skdp.solvers._default_rules import signal_of, signal_of_centred
 from skdp.solvers._registry import (
+    SolverName,
     constant_if_dominated,
     named_solver,
     planned_solver,
 )
+from skdp.tables._columns import Columns
 
 
 def forecast(
@@ -33,14 +36,14 @@ def forecast(
     n_features: int | None = None,
     epsilon: float = 1.0,
     *,
-    columns: Any = None,
+    columns: Columns | TableEncoder | None = None,
     delta: float = 1e-6,
     adjacency: Adjacency = "replace_one",
     loss: Loss | None = None,
     data_norm: float = 1.0,
     alpha: float = 0.0,
     fit_intercept: bool = True,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     solver_params: Mapping[str, Any] | None = None,
 ) -> Forecast:
     r"""Forecast the noise and solver of a private linear model from the data's shape.

@@ -15,8 +15,12 @@ from skdp.linear_model._regressors import LinearRegressor, Units
 from skdp.losses._base import FARTHEST, Loss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import GammaLoss, PoissonLoss
+from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.solvers._base import Solution
+from skdp.solvers._registry import SolverName
+from skdp.tables._columns import Columns
 
 # -------------------------------------- LogLinkRegressor: units, predictions, deviances
 
@@ -233,15 +237,15 @@ class DPPoissonRegressor(LogLinkRegressor):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         alpha: float | None = None,
         fit_intercept: bool = True,
         target_bounds: Any = None,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
@@ -355,15 +359,15 @@ class DPGammaRegressor(LogLinkRegressor):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         alpha: float | None = None,
         fit_intercept: bool = True,
         target_bounds: Any = None,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         random_state: int | None = None,
         ledger: Any = None,

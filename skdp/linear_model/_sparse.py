@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,10 +17,13 @@ from skdp.linear_model._classifiers import LogisticModel
 from skdp.linear_model._regressors import LinearRegressor
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
+from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.solvers._default_rules import TYPICAL_DELTA
-from skdp.solvers._registry import SOLVERS
+from skdp.solvers._registry import SOLVERS, SolverName
+from skdp.tables._columns import Columns
 
 # ------------------------------------------------ SparseModel: models with few features
 
@@ -85,7 +88,7 @@ class SparseModel(DPEstimator):
         return ("a larger epsilon", "fewer columns", fewer, *relaxed(budget))
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
-        record = self.privacy_
+        record: Any = self.privacy_  # the bounds of a sparse model are no None
         if record.solver in SOLVERS and SOLVERS[record.solver].clips_selected:
             chosen = self.get_support(indices=True)
             X, coef = columns_at(X, chosen), coef[chosen]
@@ -101,8 +104,7 @@ class SparseModel(DPEstimator):
     @property
     def n_nonzero_coefs_(self) -> int:
         """Largest number of features with a nonzero coefficient, as used by `fit`."""
-        most: int = self.privacy_.n_nonzero_coefs
-        return most
+        return cast(int, self.privacy_.n_nonzero_coefs)
 
     def _adds_in_squares(self) -> bool:
         return self.solver != "auto" and super()._adds_in_squares()
@@ -219,16 +221,16 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         feature_bound: float | None = None,
         n_nonzero_coefs: int | None = None,
         alpha: float | None = None,
         fit_intercept: bool = True,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         classes: Any = None,
         class_weight: Any = None,
@@ -343,17 +345,17 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         feature_bound: float | None = None,
         n_nonzero_coefs: int | None = None,
         alpha: float | None = None,
         fit_intercept: bool = True,
         target_bounds: Any = None,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_params: Any = None,
         random_state: int | None = None,
         ledger: Any = None,

@@ -398,7 +398,7 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
     parameters = inspect.signature(type(step)).parameters
     kept = ["epsilon", "delta", "random_state", "ledger"]
     if not step._has_relation(adjacency):
-        kept.insert(0, step._relation_parameter)
+        kept.insert(0, "adjacency")
     for name in kept:
         value, default = getattr(step, name), parameters[name].default
         if value is default or value == default:

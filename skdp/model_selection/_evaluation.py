@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,7 @@ from skdp.model_selection._scores import (
     released_statistic,
 )
 from skdp.pipeline._report import total_of
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.privacy.release._record import PrivacyRecord, step_of
 
 # ---------------------------------------------- private_evaluation: one noisy histogram
@@ -409,10 +410,10 @@ def private_evaluation(
     groups: Any = None,
     epsilon: float,
     delta: float = 1e-6,
-    adjacency: str = "replace_one",
-    privacy_unit: str = "record",
+    adjacency: Adjacency = "replace_one",
+    privacy_unit: TableUnit = "record",
     classes: Any = None,
-    response_method: str = "auto",
+    response_method: Literal["auto", "predict_proba", "predict"] = "auto",
     thresholds: Any = None,
     random_state: int | None = None,
     ledger: Any = None,

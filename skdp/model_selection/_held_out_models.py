@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
@@ -33,6 +33,7 @@ from skdp.model_selection._scorer_sums import (
 )
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.model_selection._search import PrivateSearch, _Plan
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------------------ EvaluatedClassifier
@@ -242,11 +243,11 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
         self,
         estimator: Any,
         *,
-        scoring: str = "balanced_accuracy",
+        scoring: Literal["balanced_accuracy", "f1", "accuracy"] = "balanced_accuracy",
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         thresholds: Any = None,
         validation_fraction: float | None = None,
         verbose: bool = False,
@@ -386,11 +387,11 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         self,
         estimator: Any,
         *,
-        method: str = "sigmoid",
+        method: Literal["sigmoid", "isotonic"] = "sigmoid",
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         thresholds: Any = None,
         validation_fraction: float | None = None,
         verbose: bool = False,

@@ -528,6 +528,8 @@ class HeldOut(Method):
 # and its rows in the benchmark of searches.
 
 
+# Keys of skdp, for type checkers; a test holds them to be those of the registry.
+MethodName = Literal["auto", "composition", "disjoint_splits", "random_stopping"]
 METHODS: Registry[type[Method]] = Registry(
     "skdp.search_methods",
     {"composition": Composition, "random_stopping": RandomStopping},

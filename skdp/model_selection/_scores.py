@@ -38,7 +38,13 @@ from skdp.model_selection._scorer_sums import PrivateScoring
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.accounting._relations import Relation, scored_relation, table_relation
+from skdp.privacy.accounting._relations import (
+    Relation,
+    RowRelation,
+    TableUnit,
+    scored_relation,
+    table_relation,
+)
 from skdp.privacy.noise._laws import budget_of, law_for
 from skdp.privacy.release._answers import Answers, ExactAnswers, Released
 from skdp.privacy.release._record import PrivacyRecord
@@ -100,8 +106,8 @@ def private_score(
     scoring: Any = None,
     epsilon: float,
     delta: float = 1e-6,
-    adjacency: str = "replace_one",
-    privacy_unit: str = "record",
+    adjacency: RowRelation = "replace_one",
+    privacy_unit: TableUnit = "record",
     classes: Any = None,
     target_bounds: Any = None,
     random_state: int | None = None,

@@ -39,6 +39,7 @@ from skdp.model_selection._methods import (
     Choice,
     ChosenMethod,
     Method,
+    MethodName,
     SearchFacts,
     choose_method,
 )
@@ -53,7 +54,12 @@ from skdp.model_selection._scorers import resolve_scoring
 from skdp.pipeline._report import warn_of_clipped_rows
 from skdp.pipeline._walk import walk
 from skdp.privacy.accounting._calibrate import Budget, calibrate
-from skdp.privacy.accounting._relations import Relation, scored_relation
+from skdp.privacy.accounting._relations import (
+    Relation,
+    RowRelation,
+    TableUnit,
+    scored_relation,
+)
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._door import Door, owners_now
 from skdp.privacy.release._plan import Plan
@@ -625,9 +631,9 @@ default="auto"
         scoring: str | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
-        method: str = "auto",
+        adjacency: RowRelation = "replace_one",
+        privacy_unit: TableUnit = "record",
+        method: MethodName = "auto",
         method_params: Any = None,
         validation_fraction: float | None = None,
         refit: bool = True,
@@ -715,9 +721,9 @@ class DPRandomizedSearchCV(PrivateSearch):
         scoring: str | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
-        method: str = "auto",
+        adjacency: RowRelation = "replace_one",
+        privacy_unit: TableUnit = "record",
+        method: MethodName = "auto",
         method_params: Any = None,
         validation_fraction: float | None = None,
         refit: bool = True,

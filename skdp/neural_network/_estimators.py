@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
@@ -30,6 +30,10 @@ from skdp.losses._classification import (
 )
 from skdp.losses._regression import SquaredLoss
 from skdp.neural_network._network import PrivateNetwork
+from skdp.neural_network._solvers import NetworkSolverName
+from skdp.preprocessing._encoder import TableEncoder
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
+from skdp.tables._columns import Columns
 
 # ---------------------------------------------------------------------- DPMLPClassifier
 
@@ -38,6 +42,7 @@ def _outputs(n_classes: int) -> int:
     return 1 if n_classes == 2 else n_classes
 
 
+_Activation = Literal["tanh", "logistic", "relu", "identity"]
 LOSSES: dict[str, Callable[[int], Loss]] = {
     "cauchy": lambda n: CauchyLoss(n_outputs=_outputs(n)),
     "log_loss": lambda n: LogisticLoss() if n == 2 else SoftmaxLoss(n),
@@ -126,19 +131,19 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         classes: Any = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         hidden_layer_sizes: Any = (32,),
         convolutions: Any = (),
         image_shape: Any = None,
-        activation: str = "tanh",
-        loss: str = "log_loss",
+        activation: _Activation = "tanh",
+        loss: Literal["log_loss", "cauchy", "sigmoid"] = "log_loss",
         alpha: float | None = None,
-        solver: str = "auto",
+        solver: NetworkSolverName = "auto",
         solver_params: Any = None,
         class_weight: Any = None,
         correct_prior: bool = True,
@@ -358,18 +363,18 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         self,
         epsilon: float = 1.0,
         *,
-        columns: Any = None,
+        columns: Columns | TableEncoder | None = None,
         target_bounds: Any = None,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         data_norm: float = 1.0,
         hidden_layer_sizes: Any = (32,),
         convolutions: Any = (),
         image_shape: Any = None,
-        activation: str = "tanh",
+        activation: _Activation = "tanh",
         alpha: float | None = None,
-        solver: str = "auto",
+        solver: NetworkSolverName = "auto",
         solver_params: Any = None,
         random_state: int | None = None,
         ledger: Any = None,

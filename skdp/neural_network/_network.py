@@ -36,7 +36,6 @@ from skdp.neural_network._solvers import (
 )
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
-from skdp.privacy.release._record import PrivacyRecord
 from skdp.solvers._base import Solution
 from skdp.solvers._default_rules import signal_of_centred
 from skdp.solvers._registry import constant_if_dominated
@@ -57,9 +56,8 @@ class PrivateNetwork(TakesSources, PrivateModel):
     activation: str
     solver: str
     columns: Any
-    coefs_: list[Any]
-    intercepts_: list[Any]
-    privacy_: PrivacyRecord
+    coefs_: list[np.ndarray]
+    intercepts_: list[np.ndarray]
 
     # ---------------------------------------------------------- before there are data
 

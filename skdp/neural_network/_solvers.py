@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -464,6 +464,8 @@ class NetworkAdam(PoissonSamples[NetworkObjective], NetworkDescent):
 # ``docs/proofs/networks.md``.
 
 
+# Keys of skdp, for type checkers; a test holds them to be those of the registry.
+NetworkSolverName = Literal["auto", "noisy_adam", "noisy_gd", "noisy_sgd"]
 NETWORK_SOLVERS: dict[str, type[NetworkDescent]] = {
     "noisy_adam": NetworkAdam,
     "noisy_gd": NetworkGD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -315,7 +315,7 @@ class DeclaredOneHotEncoder(
         self,
         categories: Any = None,
         *,
-        handle_unknown: str = "ignore",
+        handle_unknown: Literal["ignore", "other"] = "ignore",
         sparse_output: bool = False,
     ) -> None:
         self.categories = categories

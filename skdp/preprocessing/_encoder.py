@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -45,6 +45,7 @@ from skdp.privacy.release._record import FREE, StepPrivacy
 from skdp.tables._columns import (
     Boolean,
     Categories,
+    Columns,
     Dates,
     Declaration,
     Declared,
@@ -57,6 +58,9 @@ from skdp.tables._columns import (
 
 
 NUMERIC = ("linear", "bins", "hats")
+_Numeric = (
+    Literal["hats", "bins", "linear"] | Mapping[str, str] | list[str] | tuple[str, ...]
+)
 # Rows are shorter than the proof allows by this fraction, for the rounding of entries.
 _MARGIN = 2.0**-40
 # Share of nonzero entries below which passes over CSR are faster than over dense rows.
@@ -381,12 +385,12 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
 
     def __init__(
         self,
-        columns: Any = None,
+        columns: Columns | None = None,
         *,
-        numeric: Any = "hats",
-        n_knots: int | str = "auto",
-        remainder: str = "refuse",
-        handle_unknown: str = "ignore",
+        numeric: _Numeric = "hats",
+        n_knots: int | Literal["auto"] = "auto",
+        remainder: Literal["refuse", "drop"] = "refuse",
+        handle_unknown: Literal["ignore", "error"] = "ignore",
         sparse_output: bool = False,
     ) -> None:
         self.columns = columns

@@ -15,6 +15,7 @@ from skdp._input import check_rows
 from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.privacy.release._answers import Released
 from skdp.sums._moments import MomentSums, MomentWeights
 
@@ -101,8 +102,8 @@ class DPPCA(
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         n_components: int | None = None,
         data_norm: float = 1.0,
         center: bool = True,

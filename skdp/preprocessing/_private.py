@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -28,6 +28,7 @@ from skdp._input import (
 from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Query
@@ -248,8 +249,8 @@ class DPStandardScaler(
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         bounds: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
@@ -409,8 +410,8 @@ class DPQuantileClipper(
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
         quantiles: Any = (0.01, 0.99),
         bounds: Any = None,
         n_steps: int = 16,
@@ -609,9 +610,9 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
-        adjacency: str = "replace_one",
-        privacy_unit: str = "record",
-        strategy: str = "mean",
+        adjacency: Adjacency = "replace_one",
+        privacy_unit: TableUnit = "record",
+        strategy: Literal["mean", "constant"] = "mean",
         fill_value: Any = None,
         bounds: Any = None,
         random_state: int | None = None,

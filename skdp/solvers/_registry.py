@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from skdp._base import Signal
 from skdp._checks import check_choice
@@ -34,6 +34,14 @@ from skdp.solvers._sparse import IHT, Peeling
 # ----------------------------------------------------------------------- Solvers by key
 
 
+# Keys of skdp, for type checkers; a test holds them to be those of the registry.
+SolverName = Literal[
+    "auto", "adassp", "bolt_on", "diff_gd", "frank_wolfe", "ftrl", "graduated_gd",
+    "heavy_ball", "iht", "knowledge_transfer", "laplacian_smoothing", "line_search_gd",
+    "multistage", "nesterov", "noisy_gd", "noisy_newton", "noisy_sgd",
+    "objective_perturbation", "online", "output_perturbation", "peeling", "srm",
+    "tree_momentum", "two_stage",
+]  # fmt: skip
 SOLVERS: Registry[type[Solver]] = Registry(
     "skdp.solvers",
     {

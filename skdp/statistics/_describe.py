@@ -14,7 +14,12 @@ from skdp.ensemble._trees import MOST_BINS, TableReader
 from skdp.io._table import Table
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.accounting._relations import check_adjacency, is_of_users
+from skdp.privacy.accounting._relations import (
+    Adjacency,
+    TableUnit,
+    check_adjacency,
+    is_of_users,
+)
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
 from skdp.privacy.release._answers import Answers
 from skdp.statistics._description import (
@@ -28,6 +33,7 @@ from skdp.statistics._description import (
 )
 from skdp.sums._counts import CellCounts, CellMoments, TableSums
 from skdp.sums._histogram import ReleasedHistogram, total_of
+from skdp.tables._columns import Columns
 from skdp.tables._source import Source
 
 _HOW = "Pass describe(X, columns, privacy_unit='user', groups=ids)."
@@ -36,16 +42,16 @@ _HOW = "Pass describe(X, columns, privacy_unit='user', groups=ids)."
 @fill_docs
 def describe(
     X: Any,
-    columns: Any = None,
+    columns: Columns | TableEncoder | None = None,
     *,
     epsilon: float = 1.0,
     delta: float = 1e-6,
-    adjacency: str = "replace_one",
+    adjacency: Adjacency = "replace_one",
     crosses: Any = (),
     weights: Any = None,
     n_bins: int = 64,
     cross_bins: int = 8,
-    privacy_unit: str = "record",
+    privacy_unit: TableUnit = "record",
     groups: Any = None,
     random_state: int | None = None,
     ledger: Any = None,

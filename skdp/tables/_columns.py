@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import MISSING, dataclass, fields
 from datetime import date, datetime
 from numbers import Integral, Real
@@ -328,6 +328,9 @@ def is_number(value: Any) -> bool:
 # ------------------------------------------------ Declarations by users, with shorthand
 
 
+# What users may write. The values of a mapping are Any, since type checkers take a dict
+# of a Range and a list of categories for one of objects.
+Columns = Mapping[str, Any] | Sequence[Any] | Range
 Declared = dict[str, Declaration] | tuple[Declaration, ...] | Declaration
 
 _FORMS = (

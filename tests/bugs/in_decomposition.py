@@ -20,6 +20,22 @@ TEST_IDS = f"{TESTS}/test_ids_of_several_kinds.py"
 
 BUGS: list[Bug] = [
     Bug(
+        "who rated what is public by default",
+        "users",
+        ESTIMATOR,
+        '        privacy_unit: Unit = "user",',
+        '        privacy_unit: Unit = "rating_value",',
+        (f"{TEST_MODEL}::test_users_are_protected_unless_the_other_unit_is_named",),
+    ),
+    Bug(
+        "a search of values takes a model that protects users",
+        "users",
+        ESTIMATOR,
+        '        if {relation, self.privacy_unit} != {"rating_value"}:',
+        '        if relation != "rating_value":',
+        (f"{TEST_MODEL}::test_a_search_cannot_change_what_the_guarantee_is_about",),
+    ),
+    Bug(
         "a user who is replaced moves counts as one who leaves",
         "sensitivity",
         SUMS,

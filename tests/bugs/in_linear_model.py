@@ -31,9 +31,9 @@ BUGS: list[Bug] = [
         "message",
         BASE,
         """            Table.of(X, y, groups).fitted(self, self._fit)
-        return self._warned_of_constant()""",
+        return self._warned_of_release()""",
         """            Table.of(X, y, groups).fitted(self, self._fit)
-            return self._warned_of_constant()""",
+            return self._warned_of_release()""",
         (f"{TEST_CONTACT}::test_as_an_error_it_keeps_the_fit_that_was_paid_for",),
     ),
     Bug(
@@ -64,7 +64,7 @@ BUGS: list[Bug] = [
         "predictions clip by what the norm has become",
         "model",
         BASE,
-        "return clipped_products(X, coef, self.privacy_.data_norm)",
+        "return clipped_products(X, coef, norm)",
         "return clipped_products(X, coef, self.data_norm)",
         (f"{TEST_CLIPPED}::test_norm_is_that_of_the_fit",),
     ),

@@ -70,7 +70,8 @@ def labels(entry):
 
 def ids(entry):
     X = [(entry, 0), (entry, 1), ("ann", 0), (3, 1)]
-    DPMatrixFactorization(rating_bounds=(1, 5)).fit(X, [1.0, 2.0, 3.0, 4.0])
+    model = DPMatrixFactorization(privacy_unit="rating_value", rating_bounds=(1, 5))
+    model.fit(X, [1.0, 2.0, 3.0, 4.0])
 
 
 ERRORS = [KeyError, ValueError, LookupError, OSError, StopIteration]

@@ -39,7 +39,7 @@ LABELS = {"classes": [0, 1]}
 BOUNDED = {"target_bounds": (-1, 1)}
 TABLE = {"columns": (-0.5, 0.5)}
 FEW = {"feature_bound": 1.0, "data_norm": 3.0, "n_nonzero_coefs": 2}
-STARS = {"rating_bounds": (1, 5)}
+STARS = {"privacy_unit": "rating_value", "rating_bounds": (1, 5)}
 USERS = STARS | {"privacy_unit": "user", "n_users": 40, "item_ids": list(range(10))}
 # Of each an epsilon at which 200 rows of 4 columns, or 400 ratings by 40 users of 10
 # items, are hopeless, and one at which they are not.

@@ -30,7 +30,7 @@ _TASTE = _RNG.normal(size=(N_USERS, 2)) @ _RNG.normal(size=(2, N_ITEMS))
 RATINGS = np.clip(3 + _TASTE[PAIRS[:, 0], PAIRS[:, 1]], 1, 5)
 FACTS = {"rating_bounds": (1, 5), "n_components": 2, "random_state": 0}
 INSTANCES = {
-    "rating_value": DPMatrixFactorization(**FACTS),
+    "rating_value": DPMatrixFactorization(**FACTS, privacy_unit="rating_value"),
     "user": DPMatrixFactorization(
         **FACTS, privacy_unit="user", n_users=N_USERS, item_ids=range(N_ITEMS)
     ),

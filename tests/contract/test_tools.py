@@ -112,7 +112,7 @@ TRANSFORMERS = {
 }
 RATINGS = {
     "DPMatrixFactorization": DPMatrixFactorization(
-        MUCH, rating_bounds=(1, 5), n_components=2
+        MUCH, privacy_unit="rating_value", rating_bounds=(1, 5), n_components=2
     ),
 }
 # Their rows come out as float64, whatever the table held.

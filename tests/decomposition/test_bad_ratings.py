@@ -13,6 +13,7 @@ from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()
 SECRET = 123456789
+BY_VALUE = {"privacy_unit": "rating_value", "rating_bounds": (1, 5)}
 BY_USER = {"privacy_unit": "user", "n_users": N_USERS, "item_ids": range(N_ITEMS)}
 PLAIN = {"epsilon": math.inf}
 HAMSI = {"solver": "hamsi", **PLAIN}
@@ -55,7 +56,7 @@ BAD_PARAMS = [
 
 @pytest.mark.parametrize(("params", "message"), BAD_PARAMS)
 def test_bad_parameters_are_refused_by_fit(params, message):
-    model = DPMatrixFactorization(**{"rating_bounds": (1, 5), **params})
+    model = DPMatrixFactorization(**BY_VALUE | params)
     with pytest.raises((ValueError, TypeError), match=message):
         model.fit(X, Y)
     assert not hasattr(model, "privacy_")
@@ -85,8 +86,7 @@ BAD_INPUT = {
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_bad_input_costs_nothing(case, epsilon, tmp_path):
     pairs, ratings, message = BAD_INPUT[case]
-    bounds = {"rating_bounds": (1, 5), "random_state": 0}
-    model = DPMatrixFactorization(epsilon, **bounds).fit(X, Y)
+    model = DPMatrixFactorization(epsilon, random_state=0, **BY_VALUE).fit(X, Y)
     facts = {"adjacency": "rating_value", "unit": "rating", "allow_nonprivate": True}
     ledger = BudgetLedger(tmp_path / "books.db", epsilon=9.0, delta=1e-6, **facts)
     before = dict(vars(model.set_params(ledger=ledger)))
@@ -102,7 +102,7 @@ def test_messages_quote_no_id_and_no_rating():
     twice = np.concatenate([X, [[1, SECRET], [1, SECRET]]])
     bad = [(other, Y, BY_USER), (twice, [*Y, 1, 2], {}), (X, spoiled(np.nan), {})]
     for pairs, ratings, params in bad:
-        model = DPMatrixFactorization(rating_bounds=(1, 5), **params)
+        model = DPMatrixFactorization(**BY_VALUE | params)
         with pytest.raises((ValueError, TypeError)) as caught:
             model.fit(pairs, np.asarray(ratings) + SECRET)
         assert str(SECRET) not in str(caught.value)

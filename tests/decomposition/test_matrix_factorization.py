@@ -14,8 +14,14 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
-from skdp.decomposition import _plain_kernel, pairs_from_sparse
+from skdp import (
+    BudgetExceeded,
+    BudgetLedger,
+    DPGridSearchCV,
+    DPMatrixFactorization,
+    pairs_from_sparse,
+)
+from skdp.decomposition import _plain_kernel
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
@@ -24,7 +30,8 @@ from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()
 PLAIN = DPMatrixFactorization(math.inf, n_components=2, random_state=0)
-PRIVATE = DPMatrixFactorization(rating_bounds=(1, 5), n_components=2)
+BY_VALUE = {"privacy_unit": "rating_value", "rating_bounds": (1, 5)}
+PRIVATE = DPMatrixFactorization(**BY_VALUE, n_components=2)
 BY_USER = clone(PRIVATE).set_params(
     privacy_unit="user", n_users=N_USERS, item_ids=np.arange(N_ITEMS)
 )
@@ -74,9 +81,27 @@ def test_a_sparse_matrix_makes_pairs():
     order = np.lexsort((X[:, 1], X[:, 0]))
     np.testing.assert_array_equal(pairs, X[order])
     np.testing.assert_array_equal(ratings, Y[order])
-    for wrong in (lambda: pairs_from_sparse(R.toarray()), lambda: PLAIN.fit(R, Y)):
-        with pytest.raises(TypeError, match=r"stored entries|pairs_from_sparse"):
-            wrong()
+    with pytest.raises(TypeError, match="pairs_from_sparse"):
+        PLAIN.fit(R, Y)
+    with pytest.raises(TypeError, match=r"argument: 'y'. Use X, y = pairs_from_sparse"):
+        PLAIN.fit(R)
+
+
+def test_a_table_with_nan_makes_pairs():
+    values = np.array([[5.0, np.nan], [4.0, 0.0]])
+    frame = pd.DataFrame(values, index=["ann", "bob"], columns=[("heat", 1), 7])
+    films = [["ann", ("heat", 1)], ["bob", ("heat", 1)], ["bob", 7]]
+    missing = frame.astype(pd.Int64Dtype())
+    numbers = [[0, 0], [1, 0], [1, 1]]
+    for table, expected in ((values, numbers), (frame, films), (missing, films)):
+        pairs, ratings = pairs_from_sparse(table)
+        assert pairs.tolist() == expected
+        assert ratings.tolist() == [5.0, 4.0, 0.0]
+    zeros, texts = np.nan_to_num(values), frame.map("a{}".format)
+    for wrong, message in ((zeros, "zeros and no NaN"), (texts, "else"), (Y, "else")):
+        with pytest.raises(ValueError, match=message) as caught:
+            pairs_from_sparse(wrong)
+        assert "5.0" not in str(caught.value)
 
 
 def test_ids_of_frames_and_precision_of_ratings():
@@ -210,6 +235,16 @@ def test_the_record_states_what_the_claim_is_made_of(private, facts):
     assert len(unstated(poor, facts + FACTS)) >= 4
 
 
+def test_users_are_protected_unless_the_other_unit_is_named():
+    facts = {"rating_bounds": (1, 5), "n_users": N_USERS, "item_ids": range(N_ITEMS)}
+    record = DPMatrixFactorization(**facts).fit(X, Y).privacy_
+    assert record.adjacency == "user"
+    for name in ("n_users", "item_ids"):
+        model = DPMatrixFactorization(**facts | {name: None})
+        with pytest.raises(ValueError, match=f"'{name}'.*privacy_unit='rating_value'"):
+            model.fit(X, Y)
+
+
 def test_of_users_nothing_stays_in_the_model():
     model = clone(BY_USER).fit(X, Y)
     assert model.privacy_.n_samples == N_USERS
@@ -262,7 +297,7 @@ def test_ledgers_of_records_are_refused(facts, message, tmp_path):
 
 def test_private_search_has_one_epsilon(tmp_path):
     ledger = books(tmp_path, epsilon=3.0)
-    model, grid = DPMatrixFactorization(rating_bounds=(1, 5)), {"n_components": [0, 2]}
+    model, grid = DPMatrixFactorization(**BY_VALUE), {"n_components": [0, 2]}
     facts = {"epsilon": 3.0, "adjacency": "rating_value", "ledger": ledger}
     # Sorted by user, so that the first rows are one user's.
     order = np.argsort(X[:, 0], kind="stable")
@@ -279,7 +314,7 @@ def test_private_search_has_one_epsilon(tmp_path):
     ("model", "name", "adjacency", "message"),
     [
         *((PRIVATE, "n_components", a, "rating_value") for a in ("zero_out", "user")),
-        (BY_USER, "n_components", "rating_value", "'privacy_unit' .* at its default"),
+        (BY_USER, "n_components", "rating_value", "'privacy_unit', must be 'rating_"),
         *(
             (PRIVATE, name, "rating_value", name)
             for name in ("privacy_unit", "rating_bounds", "max_ratings", "n_users")
@@ -298,6 +333,12 @@ def test_progress_tells_the_error_only_without_privacy(capsys):
     for model, is_told in ((PLAIN, True), (PRIVATE, False), (BY_USER, False)):
         clone(model).set_params(verbose=True).fit(X, Y)
         assert ("RMSE" in capsys.readouterr().out) == is_told
+
+
+def test_progress_is_in_the_unit_of_the_ratings(capsys):
+    model = clone(PLAIN).set_params(solver="sgd", verbose=True).fit(X, 50 * Y)
+    last = capsys.readouterr().out.split("training RMSE")[-1]
+    assert float(last.split()[0].rstrip(",")) == pytest.approx(rmse(model, X, 50 * Y))
 
 
 def test_clipping_is_told_only_without_privacy():
@@ -329,3 +370,34 @@ def test_the_interpreter_runs_the_compiled_loops_with_the_same_result(
         if hasattr(loop, "py_func"):
             monkeypatch.setattr(_plain_kernel, name, loop.py_func)
     assert np.allclose(compiled, predicted(), rtol=1e-6)
+
+
+# --- Units -------------------------------------------------------------------------
+
+
+FITS = [clone(PLAIN).set_params(solver=solver) for solver in FACTORIZERS]
+FITS += [clone(PLAIN).set_params(solver="als", alpha=0.3, rating_bounds=(1, 5))]
+FITS += [clone(model).set_params(random_state=0) for model in (PRIVATE, BY_USER)]
+
+
+def in_units(model, factor, shift):
+    """Predictions for known users, and for folded ones, of ratings in other units."""
+    model = clone(model)
+    if model.rating_bounds is not None:
+        bounds = factor * np.array(model.rating_bounds) + shift
+        model.set_params(rating_bounds=tuple(bounds))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        model.fit(X, factor * Y + shift)
+    local = model.fold_in(X, factor * Y + shift)
+    predicted = np.concatenate([model.predict(X), local.predict(X)])
+    return (predicted - shift) / factor
+
+
+@pytest.mark.parametrize("model", FITS, ids=str)
+def test_results_do_not_depend_on_the_unit_of_ratings(model):
+    expected = in_units(model, 1.0, 0.0)
+    np.testing.assert_array_equal(in_units(model, 2.0**20, 0.0), expected)
+    for factor, shift in ((1e-3, 0.0), (5.0, -15.0), (1e4 / 3, 7.0)):
+        found = in_units(model, factor, shift)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

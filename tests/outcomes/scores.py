@@ -63,7 +63,9 @@ def foreign(loss: str, params: dict[str, Any]) -> Released:
 def of_ratings(params: dict[str, Any]) -> Released:
     """The score of a factorisation on ratings."""
     X, y = ratings()
-    fitted = DPMatrixFactorization(rating_bounds=(1, 5), random_state=1).fit(X, y)
+    fitted = DPMatrixFactorization(
+        privacy_unit="rating_value", rating_bounds=(1, 5), random_state=1
+    ).fit(X, y)
     return _released(private_score(fitted, X, y, random_state=0, **params))
 
 

@@ -81,7 +81,8 @@ def _pipeline() -> tuple[Any, dict[str, list[Any]]]:
 
 
 def _factorization() -> tuple[Any, dict[str, list[Any]]]:
-    return DPMatrixFactorization(rating_bounds=(1, 5)), {"n_components": [0, 2, 4]}
+    model = DPMatrixFactorization(privacy_unit="rating_value", rating_bounds=(1, 5))
+    return model, {"n_components": [0, 2, 4]}
 
 
 MODELS = {

@@ -42,6 +42,7 @@ from skdp.io._parts import (
 from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
 from skdp.sums._exact import Summed, Sums, added
+from skdp.tables._columns import Columns
 from skdp.tables._source import Remote
 
 # ----------------------------------------------- Parts on the workers of a Dask cluster
@@ -486,7 +487,7 @@ class DaskSource(TableSource):
         target: str | None,
         n_samples: int,
         features: Sequence[str] | None = None,
-        columns: Any = None,
+        columns: Columns | None = None,
         groups: str | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:

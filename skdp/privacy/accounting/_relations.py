@@ -37,6 +37,8 @@ from skdp._checks import check_choice
 
 Adjacency = Literal["replace_one", "zero_out"]
 ADJACENCIES: tuple[Adjacency, ...] = ("replace_one", "zero_out")
+# What scores and searches take: relations in which one row changes.
+RowRelation = Adjacency | Literal["rating_value"]
 # Relations of a factorisation.
 Unit = Literal["rating_value", "user"]
 UNITS: tuple[Unit, ...] = ("rating_value", "user")

@@ -160,7 +160,9 @@ def models(ledger, done):
     }
     stars = {"rating_bounds": (1, 5), "n_components": 2}
     of_pairs = {
-        "ratings_of_values": DPMatrixFactorization(**stars),
+        "ratings_of_values": DPMatrixFactorization(
+            privacy_unit="rating_value", **stars
+        ),
         "ratings_of_users": DPMatrixFactorization(
             privacy_unit="user", n_users=30, item_ids=range(20), **stars
         ),
