@@ -267,12 +267,14 @@ class SqlSource(TableSource):
         if not _TABLE.fullmatch(table):
             return UNREADABLE
         try:
-            similar = similar_to(table, self._engine.tables())
+            known = self._engine.tables()
         except Exception:  # a remedy only: the error says enough without it
-            similar = ""
+            known = []
+        if table in known:
+            return UNREADABLE
         return (
             "The 'table' argument must name a table or view of the database. Got "
-            f"{table!r}, which it cannot read.{similar} {_STORE}"
+            f"{table!r}, which it cannot read.{similar_to(table, known)} {_STORE}"
         )
 
     def _check_engine(self) -> None:
