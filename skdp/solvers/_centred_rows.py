@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -216,6 +216,41 @@ def principal(centred: FloatArray, shares: FloatArray) -> tuple[FloatArray, Floa
     return roots**2, centred @ directions.T
 
 
+def effect_deviations(
+    parts: Iterable[FloatArray], shares: Iterable[FloatArray], noise: NoiseOfRun
+) -> FloatArray:
+    """Standard deviation of the noise in the effect of each state, before the gate.
+
+    The effect of a state is what it adds to a raw prediction, less the mean over the
+    states of its part. Columns are assumed to be independent.
+
+    Parameters
+    ----------
+    parts : iterable of ndarray of float64 of shape (n_states, n_features)
+        Features of the states of each part, with mean 0, over the norm that clips rows.
+    shares : iterable of ndarray of float64 of shape (n_states,)
+    noise : NoiseOfRun
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_states_of_all_parts,)
+        The same for all outputs.
+    """
+    found = [principal(*each) for each in zip(parts, shares, strict=True)]
+    # Where errors are few, labels are nearly certain and bend the loss less: steps go
+    # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
+    bend = noise.paces[0].flow / noise.paces[-1].flow
+    curvature = tuple(bend * each for each in noise.base.curvature)
+    noise = replace(noise, base=replace(noise.base, curvature=curvature))
+    # Rows that are longer than 1 are clipped to it.
+    square = max(sum(float(spread.sum()) for spread, _ in found), 1.0)
+    deviations = []
+    for spread, places in found:
+        variance = noise.of_noise(spread / square).mean(axis=1)
+        deviations.append(np.sqrt(places**2 @ variance))
+    return np.concatenate(deviations)
+
+
 def kept_share(ratio: float, margin: float) -> float:
     """Fraction of the weights that the gate keeps, linear between noise and signal.
 
@@ -229,6 +264,20 @@ def kept_share(ratio: float, margin: float) -> float:
 # ----------------------------------------------------- Rows centred by released numbers
 # Each kind of rows defines the query about the rows before the descent, the view of the
 # rows in the descent, and the variance of predictions by pure noise.
+
+
+class EffectsOfStates(NamedTuple):
+    """Released shares of declared states, and the noise in what they add.
+
+    Parameters
+    ----------
+    shares : ndarray of float64 of shape (n_states,)
+        They add up to 1 in each part.
+    deviations : ndarray of float64 of shape (n_states,)
+    """
+
+    shares: FloatArray
+    deviations: FloatArray
 
 
 class Centred(Protocol):
@@ -245,6 +294,10 @@ class Centred(Protocol):
 
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
         """Variance of predictions by pure noise, for `NoiseRatio`."""
+        ...
+
+    def effects(self, noise: NoiseOfRun) -> EffectsOfStates | None:
+        """Shares of the states, and noise in their effects; None without states."""
         ...
 
 
@@ -330,6 +383,12 @@ class CentredStates:
         ends = np.cumsum(self.states.parts)[:-1]
         margins = np.split(self.margins, ends)
         return state_variances(self.features(), margins, noise)
+
+    def effects(self, noise: NoiseOfRun) -> EffectsOfStates:
+        ends, norm = np.cumsum(self.states.parts)[:-1], self.centring.norm
+        parts = [part / norm for part in self.features()]
+        margins = np.split(self.margins, ends)
+        return EffectsOfStates(self.margins, effect_deviations(parts, margins, noise))
 
     def features(self) -> list[FloatArray]:
         """Centred features of the states of each part."""
@@ -436,3 +495,6 @@ class CentredNumbers:
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
         largest, deviation = largest_variance(self.numbers.n_features, noise)
         return NoiseVariances(np.array([largest]), deviation, _DEVIATIONS_OF_NUMBERS)
+
+    def effects(self, noise: NoiseOfRun) -> None:
+        """None: numbers have no states."""

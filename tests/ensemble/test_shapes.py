@@ -11,6 +11,7 @@ import pytest
 
 from skdp._show import Display
 from skdp.ensemble import ShapeFunctions
+from skdp.ensemble._linear_start import shares_or_even
 from skdp.ensemble._shapes import _tables
 from tests.ensemble.boosted import (
     codes_of,
@@ -76,7 +77,7 @@ def test_effects_are_the_curves():
     effects = model.effects()
     assert list(effects) == list(model.bins_.names)
     ages = effects["age"]
-    assert list(ages.columns) == ["from", "to", "effect", "noise"]
+    assert list(ages.columns) == ["from", "to", "effect", "noise", "share"]
     assert len(ages) == 33
     assert ages.iloc[-1][["from", "to"]].isna().all()
     assert list(effects["sex"]["value"]) == ["Female", "Male", "other"]
@@ -122,10 +123,11 @@ def test_noise_of_shapes_is_that_of_independent_leaves():
     boosted = model._model.boosted
     each = rng.uniform(0.5, 1.0, size=boosted.deviations.shape)
     boosted = replace(boosted, deviations=each, curves=None)
+    weights = shares_or_even(bins, boosted.shares)
     for _ in range(200):
         values = rng.normal(size=boosted.values.shape) * boosted.deviations
-        draws.append(_tables(replace(boosted, values=values), bins)[0])
-    _, told = _tables(boosted, bins)
+        draws.append(_tables(replace(boosted, values=values), bins, weights)[0])
+    _, told = _tables(boosted, bins, weights)
     for key, deviation in told.items():
         seen = np.std([draw[key] for draw in draws], axis=0)
         # Of 200 draws a deviation is off by 25 % less than once in a million.
