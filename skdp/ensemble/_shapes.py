@@ -134,9 +134,7 @@ class ShapeFunctions:
             Shape(shape.columns, factor * shape.values, factor * shape.noise)
             for shape in self.shapes
         )
-        return replace(
-            self, intercept=factor * self.intercept + shift, shapes=shapes
-        )
+        return replace(self, intercept=factor * self.intercept + shift, shapes=shapes)
 
     def curve(self, name: str) -> pd.DataFrame:
         """What a column adds, one row a code.
@@ -234,9 +232,7 @@ def tables_of(
     return tables
 
 
-def taken_apart(
-    tables: Tables, bins: Bins, n_outputs: int, weights: Weights
-) -> Tables:
+def taken_apart(tables: Tables, bins: Bins, n_outputs: int, weights: Weights) -> Tables:
     """Tables with the same sum, each of weighted mean 0 along each of its columns.
 
     The empty key holds the intercept; every column has a curve.
@@ -246,7 +242,10 @@ def taken_apart(
     for key, table in sorted(tables.items(), key=lambda item: -len(item[0])):
         if len(key) == 2:
             own, other = (weights[j] for j in key)
-            rows, columns = np.tensordot(other, table, (0, 1)), np.tensordot(own, table, 1)
+            rows, columns = (
+                np.tensordot(other, table, (0, 1)),
+                np.tensordot(own, table, 1),
+            )
             mean = own @ rows
             rest = table - rows[:, None] - columns[None, :] + mean
             apart[key] = apart.get(key, 0.0) + rest
@@ -327,9 +326,7 @@ def _add_variances(
         variances[key][..., k] += cross + margins + (1 - 2 * own) * square[cells]
 
 
-def _shares(
-    cells: NDArray[np.int64], weights: FloatArray, n_leaves: int
-) -> FloatArray:
+def _shares(cells: NDArray[np.int64], weights: FloatArray, n_leaves: int) -> FloatArray:
     """The weight of each leaf in each row of cells: (n_rows, n_leaves)."""
     offsets = cells + n_leaves * np.arange(len(cells))[:, None]
     spread = np.broadcast_to(weights, cells.shape).ravel()

@@ -19,6 +19,7 @@ from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import Forecast, Signal, relaxed
 from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
+from skdp._effects import Picture, PlotsEffects, pictures_of
 from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.io._table import Table, TakesSources
@@ -32,6 +33,7 @@ from skdp.linear_model._rows import (
 )
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
+from skdp.preprocessing._cells import declared_of
 from skdp.preprocessing._encoder import by_output
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
@@ -135,7 +137,7 @@ def n_units(rows: LinearRows, users: UsersToFit | None, n_parts: int = 1) -> int
     return (rows.n_rows if users is None else users.n_users) * n_parts
 
 
-class DPEstimator(TakesSources, PrivateModel):
+class DPEstimator(PlotsEffects, TakesSources, PrivateModel):
     """Solver and privacy record of a private model.
 
     A subclass's ``_fit`` validates its input, states the loss and the regularisation,
@@ -238,23 +240,36 @@ class DPEstimator(TakesSources, PrivateModel):
             )
         encoding = self.encoder_._encoding
         values = encoding.basis @ np.atleast_2d(self.coef_).astype(np.float64).T
+        # Neither the weights nor the shares of a model without noise can move.
         is_still = math.isinf(self.privacy_.epsilon) or not values.any()
-        noise = np.full(len(values), 0.0 if is_still else math.nan)
+        noise = np.full(values.shape, 0.0 if is_still else math.nan)
         shares = np.full(len(values), math.nan)
-        if self._states is not None:
-            shares = self._states.shares
-            noise = noise if is_still else self._states.deviations
+        states = self._states
+        if states is not None:
+            shares = states.shares
         ends = np.cumsum(encoding.parts)[:-1]
         for part in np.split(np.arange(len(values)), ends):
-            known = shares[part]
-            weights = None if np.isnan(known).any() else known
-            values[part] -= np.average(values[part], axis=0, weights=weights)
-        noises = np.tile(noise[:, None], (1, values.shape[1]))
-        numbers = by_output("effect", values) | by_output("noise", noises)
+            own = values[part]
+            if states is None:
+                values[part] -= own.mean(axis=0)
+                continue
+            values[part] -= shares[part] @ own
+            of_centre = states.share_deviation * np.linalg.norm(
+                own - own.mean(axis=0), axis=0
+            )
+            noise[part] = np.hypot(states.deviations[part][:, None], of_centre)
+        numbers = by_output("effect", values) | by_output("noise", noise)
         found: dict[str, pd.DataFrame] = self.encoder_._by_column(
             numbers | {"share": shares}
         )
         return found
+
+    def _pictures(self, output: int) -> list[Picture]:
+        tables = self.effects()
+        each = declared_of(tuple(tables), self.encoder_.columns_)
+        named = zip(tables, each, strict=True)
+        logs = {name for name, declared in named if getattr(declared, "log", False)}
+        return list(pictures_of(tables, logs, output))
 
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)

@@ -161,6 +161,10 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         return Units(low, high, middle, scale, start=middle, size=scale)
 
     @property
+    def _effect_units(self) -> tuple[str, ...]:
+        return ("units of the target",)
+
+    @property
     def _raw_unit(self) -> float:
         return self._units().size
 

@@ -51,6 +51,9 @@ _NOTHING, _EVERYTHING = 1.0, 1.5
 # 1.5 .0034 and .0053, and with 2.0 .0020 and .0044. Six tables with signal lose .0027
 # of their loss over the constant's with 1.5 on average, and .0068 with 2.0.
 _DEVIATIONS, _DEVIATIONS_OF_NUMBERS = 1.75, 1.0
+# Part of a column's variance that the other columns do not explain, for the noise in its
+# effects; see the figures in ``docs/notebook/benchmarks.md``.
+_ALONE = 0.5
 # Number of curvatures at which a run's noise is computed, and the least over the
 # largest.
 _CURVATURES, _FLAT = 64, 1e-9
@@ -222,7 +225,7 @@ def effect_deviations(
     """Standard deviation of the noise in the effect of each state, before the gate.
 
     The effect of a state is what it adds to a raw prediction, less the mean over the
-    states of its part. Columns are assumed to be independent.
+    states of its part.
 
     Parameters
     ----------
@@ -239,7 +242,7 @@ def effect_deviations(
     found = [principal(*each) for each in zip(parts, shares, strict=True)]
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
-    bend = noise.paces[0].flow / noise.paces[-1].flow
+    bend = _ALONE * noise.paces[0].flow / noise.paces[-1].flow
     curvature = tuple(bend * each for each in noise.base.curvature)
     noise = replace(noise, base=replace(noise.base, curvature=curvature))
     # Rows that are longer than 1 are clipped to it.
@@ -274,10 +277,13 @@ class EffectsOfStates(NamedTuple):
     shares : ndarray of float64 of shape (n_states,)
         They add up to 1 in each part.
     deviations : ndarray of float64 of shape (n_states,)
+    share_deviation : float
+        Standard deviation of the noise in a share, before shares were made to add up.
     """
 
     shares: FloatArray
     deviations: FloatArray
+    share_deviation: float
 
 
 class Centred(Protocol):
@@ -346,7 +352,8 @@ class States:
 
     def centred(self, released: Released, n_samples: int) -> CentredStates:
         noisy = ReleasedHistogram.of(released, n_samples).split(self.parts)
-        return CentredStates(self, np.concatenate([part.shares for part in noisy]))
+        shares = np.concatenate([part.shares for part in noisy])
+        return CentredStates(self, shares, noisy[0].deviation)
 
     def rows(self, states: csr_array) -> StateRows:
         """Rows of features, of norm at most 1."""
@@ -361,10 +368,13 @@ class CentredStates:
     ----------
     states : States
     margins : ndarray of float64 of shape (n_states,)
+    deviation : float, default=0.0
+        Standard deviation of the noise in each share.
     """
 
     states: States
     margins: FloatArray
+    deviation: float = 0.0
 
     @cached_property
     def centring(self) -> Centring:
@@ -388,7 +398,8 @@ class CentredStates:
         ends, norm = np.cumsum(self.states.parts)[:-1], self.centring.norm
         parts = [part / norm for part in self.features()]
         margins = np.split(self.margins, ends)
-        return EffectsOfStates(self.margins, effect_deviations(parts, margins, noise))
+        deviations = effect_deviations(parts, margins, noise)
+        return EffectsOfStates(self.margins, deviations, self.deviation)
 
     def features(self) -> list[FloatArray]:
         """Centred features of the states of each part."""

@@ -141,7 +141,7 @@ def test_noise_of_shapes_is_that_of_independent_leaves():
 
 def test_shapes_are_drawn():
     model = fitted("three classes", max_interaction=2)
-    display = model.plot_shapes()
+    display = model.plot_effects()
     assert isinstance(display, Display)
     assert [axis.axison for axis in display.axes_] == [True] * 9
     assert all(axis.has_data() for axis in display.axes_)
@@ -150,7 +150,7 @@ def test_shapes_are_drawn():
     pair = next(s for s in model.shape_functions_ if len(s.columns) == 2)
     pair_names = [model.bins_.names[j] for j in pair.columns]
     figure, axes = plt.subplots(3, 3)
-    display = model.plot_shapes([*names, pair_names], ax=axes)
+    display = model.plot_effects([*names, pair_names], ax=axes)
     assert display.figure_ is figure
     assert [axis.get_xlabel() for axis in axes.ravel()[:2]] == ["age", "gain"]
     assert axes.ravel()[1].get_xscale() == "symlog"
