@@ -17,7 +17,7 @@ from skdp._arrays import FloatArray
 from skdp._base import PrivateEstimator
 from skdp._effects import PairAxis, Picture, PlotsEffects, pair_picture, pictures_of
 from skdp.ensemble._boosting import BoostedTrees
-from skdp.ensemble._shapes import Model, Shape, ShapeFunctions
+from skdp.ensemble._shapes import Model, ShapeFunctions
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees, read_to_predict
 from skdp.io._table import TakesSources
 from skdp.preprocessing import _blocks as blocks

@@ -223,7 +223,7 @@ def centred(
 def shares_or_even(
     columns: CodedColumns, released: Mapping[int, FloatArray]
 ) -> tuple[FloatArray, ...]:
-    """Released shares of the codes of each column; equal shares where there are none."""
+    """Released shares of the codes of each column, and equal shares of the others."""
     sizes = enumerate(columns.n_bins)
     return tuple(released.get(j, np.full(size, 1 / size)) for j, size in sizes)
 

@@ -275,7 +275,7 @@ def noise_of(
     noise : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
         Deviation of the noise in each leaf's value, independent of each other.
     """
-    n_leaves, n_outputs = noise.shape[1:]
+    n_outputs = noise.shape[2]
     variances = taken_apart({}, bins, n_outputs, weights)
     for key, found in leaves.items():
         own = [t for t, columns in enumerate(used) if columns == key]

@@ -218,10 +218,19 @@ class Curve:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Indicators of `count` equal intervals."""
+    """Indicators of `count` equal intervals.
+
+    Parameters
+    ----------
+    axis : NumberAxis or TimeAxis
+    count : int
+    is_whole : bool, default=False
+        Whether values are whole numbers, and the ends of intervals halves.
+    """
 
     axis: NumberAxis | TimeAxis
     count: int
+    is_whole: bool = False
     weight: ClassVar[float] = 1.0
 
     @property

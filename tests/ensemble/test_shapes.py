@@ -152,7 +152,7 @@ def test_shapes_are_drawn():
     figure, axes = plt.subplots(3, 3)
     display = model.plot_effects([*names, pair_names], ax=axes)
     assert display.figure_ is figure
-    assert [axis.get_xlabel() for axis in axes.ravel()[:2]] == ["age", "gain"]
+    assert [axis.get_title() for axis in axes.ravel()[:2]] == ["age", "gain"]
     assert axes.ravel()[1].get_xscale() == "symlog"
     assert not axes.ravel()[8].axison
     plt.close(figure)
