@@ -88,8 +88,8 @@ class PlotsEffects:
         Parameters
         ----------
         columns : sequence of str or pairs of str, or None, default=None
-            Columns, parts of dates as ``"<column>_<part>"``, and pairs of columns that
-            share trees. None: the nine effects that vary most.
+            Columns, parts of dates as ``"<column>_<part>"``, and pairs of columns.
+            None: the nine effects that vary most.
         output : int, default=0
             Which class, where there are more than two.
         deviations : float in [0, inf), default=2.0
@@ -137,10 +137,13 @@ def _named(pictures: list[Picture], name: Any) -> Picture:
     for picture in pictures:
         if set(picture.columns) == wanted:
             return picture
+    alone = {p.columns[0] for p in pictures if len(p.columns) == 1}
+    if len(wanted) == 2 and wanted <= alone:
+        return Picture(tuple(name), 0.0, partial(_no_interaction, tuple(name)))
     known = [" x ".join(picture.columns) for picture in pictures]
     raise ValueError(
-        "The 'columns' argument must name columns with an effect, or pairs of columns "
-        f"that share trees. Got {name!r}. There are {known}."
+        "The 'columns' argument must name columns with an effect, or pairs of them. "
+        f"Got {name!r}. There are {known}."
     )
 
 
@@ -332,7 +335,7 @@ def _round_numbers(low: float, high: float, is_log: bool) -> FloatArray:
         size = 10.0 ** math.floor(math.log10(rough))
         step = size * min((1, 2, 5, 10), key=lambda k: abs(k * size - rough))
         found = step * np.arange(math.ceil(low / step), math.floor(high / step) + 1)
-    return found[(found >= low) & (found <= high)]
+    return np.asarray(found[(found >= low) & (found <= high)], dtype=np.float64)
 
 
 def _pair(
@@ -343,12 +346,10 @@ def _pair(
     deviations: float,
     unit: str,
 ) -> None:
-    first, second = columns
-    ax.set(xlabel=second, ylabel=first)
     if not values.any():
-        ax.set(xticks=[], yticks=[])
-        ax.text(0.5, 0.5, "no interaction kept", ha="center", transform=ax.transAxes)
+        _no_interaction(columns, ax, deviations, unit)
         return
+    ax.set(title=" x ".join(columns), xlabel=columns[1], ylabel=columns[0])
     largest = float(np.abs(values).max())
     image = ax.imshow(
         values,
@@ -363,3 +364,10 @@ def _pair(
         places, labels = axis.ticks()
         set_ticks(places, labels, fontsize="small")
     ax.tick_params(axis="x", rotation=30)
+
+
+def _no_interaction(
+    columns: tuple[str, ...], ax: Any, deviations: float, unit: str
+) -> None:
+    ax.set(title=" x ".join(columns), xticks=[], yticks=[])
+    ax.text(0.5, 0.5, "no interaction kept", ha="center", transform=ax.transAxes)

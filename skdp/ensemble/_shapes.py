@@ -331,8 +331,8 @@ def _shares(cells: NDArray[np.int64], weights: FloatArray, n_leaves: int) -> Flo
     offsets = cells + n_leaves * np.arange(len(cells))[:, None]
     spread = np.broadcast_to(weights, cells.shape).ravel()
     size = n_leaves * len(cells)
-    found: FloatArray = np.bincount(offsets.ravel(), spread, minlength=size)
-    return found.reshape(len(cells), n_leaves)
+    found = np.bincount(offsets.ravel(), weights=spread, minlength=size)
+    return np.asarray(found.reshape(len(cells), n_leaves), dtype=np.float64)
 
 
 def grid(key: Key, bins: Bins) -> NDArray[np.uint8]:

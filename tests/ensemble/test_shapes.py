@@ -17,7 +17,9 @@ from tests.ensemble.boosted import (
     codes_of,
     decision,
     fitted,
+    labels_of,
     table,
+    unfitted,
 )
 
 matplotlib.use("Agg")
@@ -85,6 +87,22 @@ def test_effects_are_the_curves():
     assert (ages["noise"] > 0).any()
     several = fitted("three classes", max_interaction=1).effects()["sex"]
     assert list(several.columns[:4]) == ["value", "effect_0", "effect_1", "effect_2"]
+
+
+def test_curves_have_mean_0_over_the_records():
+    X, score = table(3000)
+    has_sex = (X["sex"] != "?").to_numpy()  # no record has another sex
+    model = unfitted("two classes", max_interaction=2)
+    labels = labels_of("two classes", score[has_sex])
+    functions = model.fit(X[has_sex], labels).shape_functions_
+    sexes = functions.curve("sex").set_index("value")
+    assert sexes.loc["other", "share"] < 0.02
+    for shape in functions:
+        weights = functions.shares[shape.columns[0]]
+        means = np.tensordot(weights, shape.values, 1)
+        assert np.abs(means).max() < 1e-12
+    # The twin weighs all codes alike, and the empty one pushes the others.
+    assert abs(sexes["effect"].mean()) > 1e-3
 
 
 def test_tables_of_pairs_are_found_in_any_order():
@@ -156,3 +174,26 @@ def test_shapes_are_drawn():
     assert axes.ravel()[1].get_xscale() == "symlog"
     assert not axes.ravel()[8].axison
     plt.close(figure)
+
+
+def test_a_pair_without_interaction_is_not_drawn():
+    model = fitted("two classes", max_interaction=2)
+    functions = model.shape_functions_
+    (name,) = [
+        [model.bins_.names[j] for j in shape.columns]
+        for shape in functions
+        if len(shape.columns) == 2
+    ][:1]
+    pictures = model._pictures(0)
+    assert any(set(picture.columns) == set(name) for picture in pictures)
+    model._model = replace(model._model, boosted=without_pairs(model._model.boosted))
+    display = model.plot_effects()
+    assert not any(" x " in ax.get_title() for ax in display.axes_)
+    display = model.plot_effects([name])
+    assert display.ax_.texts[0].get_text() == "no interaction kept"
+    assert model._effect_units == ("log-odds of 1",)
+    plt.close("all")
+
+
+def without_pairs(boosted):
+    return replace(boosted, values=0 * boosted.values)
