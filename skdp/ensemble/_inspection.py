@@ -38,7 +38,7 @@ def importances(
 ) -> FloatArray:
     """Each declared column's share of the variance of a raw prediction.
 
-    Codes are drawn uniformly and independently, since their frequencies are private.
+    Codes are drawn uniformly and independently.
     The importance of a column is the variance that remains if all other columns are
     known, interactions with them included (the total index of Sobol). For a model
     without pairs it is the variance of the column's curve.
@@ -248,8 +248,8 @@ class FittedTrees(PlotsEffects, TakesSources, PrivateEstimator):
     def feature_importances_(self) -> FloatArray:
         """Share of each column in the variance of raw predictions: (n_features,).
 
-        Codes are drawn uniformly and independently, since their frequencies are
-        private. Post-processing of the model; noise counts like signal.
+        Codes are drawn uniformly and independently. Post-processing of the model; noise
+        counts like signal.
         """
         check_is_fitted(self)
         n_declared = len(self.encoder_._names)

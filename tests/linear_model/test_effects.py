@@ -61,11 +61,11 @@ def test_a_value_without_records_moves_no_other():
     effects = model.effects()
     assert np.allclose(weighted_means(effects), 0, atol=1e-9)
     jobs = effects["job"].set_index("value")
-    assert jobs.loc["never", "share"] < 0.02
-    assert jobs.loc["never", "noise"] > 2 * jobs.loc["office", "noise"]
+    assert jobs.loc["never", "share"] < 0.03
+    assert jobs.loc["never", "noise"] > 1.5 * jobs.loc["office", "noise"]
     # The twin centres over all values alike.
     apart = jobs["effect"] - jobs["effect"].mean()
-    assert abs(jobs["share"] @ apart) > 0.1
+    assert abs(jobs["share"] @ apart) > 1e-3
 
 
 def effects_of(model, name):
