@@ -106,11 +106,11 @@ print(f"  {'constant':<28}{constant:.4f}")
 # %%
 # What the model says
 # -------------------
-# ``effects`` turns weights into one curve or table for each original column. It is
-# computed from the released weights, so it is as private as they are.
+# ``effects`` turns weights into one curve or table for each original column, with the
+# noise in it. It is computed from what was released, so it is as private as that.
 model = models["hats", 1.0]
-effects = model.effects()
 print(f"\n{model.privacy_}")
+print(f"\n{model.effects()[shown[0]].iloc[::8].round(3).to_string(index=False)}")
 
 # %%
 # The picture
@@ -140,10 +140,6 @@ axes[0].set(
 axes[0].set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
 axes[0].minorticks_off()
 axes[0].legend()
-for axis, column in zip(axes[1:], shown, strict=True):
-    curve = effects[column]
-    axis.plot(curve["at"], curve["effect"], color=STYLES["hats"][0])
-    axis.axhline(0, color="0.8", linewidth=0.8)
-    axis.set(xlabel=column, title=f"what {column} adds, epsilon=1")
+model.plot_effects(shown, ax=axes[1:])
 figure.savefig(folder / "table.png", dpi=150)
 print(f"\nPicture: {folder / 'table.png'}")

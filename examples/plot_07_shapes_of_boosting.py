@@ -114,28 +114,14 @@ for share, name in importances[:-6:-1]:
 # Above the model, below the same with directions: post-processing, at no cost.
 folder = Path("demo")
 folder.mkdir(exist_ok=True)
-in_pairs = {name for name in functions.names if " x " in name}
-wanted = [
-    name
-    for name in shown
-    if isinstance(name, str) or {" x ".join(name), " x ".join(name[::-1])} & in_pairs
-]
 figure, axes = plt.subplots(
-    2, len(wanted), figsize=(4 * len(wanted), 6.4), layout="constrained", squeeze=False
+    2, len(shown), figsize=(4 * len(shown), 6.4), layout="constrained", squeeze=False
 )
-model.plot_shapes(wanted, ax=axes[0])
+model.plot_effects(shown, ax=axes[0])
 bound = kept["boosting, pairs, directions", 1.0]
-own = set(bound.shape_functions_.names)
-bound.plot_shapes(
-    [
-        name
-        for name in wanted
-        if isinstance(name, str) or {" x ".join(name), " x ".join(name[::-1])} & own
-    ],
-    ax=axes[1],
-)
-axes[0, 0].set_title("epsilon=1")
-axes[1, 0].set_title(f"epsilon=1, rising: {', '.join(directions)}", fontsize="small")
+bound.plot_effects(shown, ax=axes[1])
+axes[0, 0].set_title(f"{shown[0]}, epsilon=1")
+axes[1, 0].set_title(f"rising: {', '.join(directions)}", fontsize="small")
 figure.savefig(folder / "shapes.png", dpi=120)
 print(f"\nPicture: {folder / 'shapes.png'}")
 

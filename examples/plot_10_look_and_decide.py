@@ -33,6 +33,7 @@ from skdp import (
     describe,
     private_evaluation,
 )
+from skdp.columns import Range
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
 print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
@@ -50,10 +51,13 @@ testing = BudgetLedger(books / "b.db", epsilon=0.5, dataset="testing", **CAP)
 # What is known of the columns is declared, and one noisy vector says the rest: how
 # records spread over ranges and categories. Every number comes with its noise.
 if data.name == "adult":
-    declared, crosses = ADULT_BOUNDS | ADULT_CATEGORIES, [("age", "sex")]
+    # Whole numbers get bars that hold equally many of them.
+    numbers = {name: Range(*ends, whole=True) for name, ends in ADULT_BOUNDS.items()}
+    declared, crosses = numbers | ADULT_CATEGORIES, [("age", "sex")]
     shown = ["age", "hours-per-week", "relationship"]
 else:
-    declared = {name: (0, 16) for name in data.X_train}  # grey levels of the scanner
+    grey = Range(0, 16, whole=True)  # levels of the scanner
+    declared = dict.fromkeys(data.X_train, grey)
     crosses, shown = [], list(data.X_train.columns[[20, 28, 42]])
 found = describe(
     data.X_train, declared, epsilon=0.5, delta=1e-7, crosses=crosses, ledger=training

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
@@ -22,8 +22,8 @@ from skdp.ensemble._linear_start import (
     AFTER_LINEAR,
     Curves,
     LinearStart,
-    even,
     linear_loss,
+    shares_or_even,
 )
 from skdp.ensemble._losses import RULES, BoostingTask, Scale
 from skdp.ensemble._releases import (
@@ -88,6 +88,9 @@ class BoostedTrees:
     shrinkage : float or None, default=None
         Fraction by which the values have been multiplied, because it had the best gain;
         None where no gain was released.
+    shares : dict of int to ndarray of float64 of shape (n_codes,), default={}
+        Released share of the records with each code, by column of codes; columns whose
+        counts were not released are missing.
     """
 
     trees: RandomTrees
@@ -96,6 +99,7 @@ class BoostedTrees:
     deviations: FloatArray
     curves: Curves | None = None
     shrinkage: float | None = None
+    shares: Mapping[int, FloatArray] = field(default_factory=dict)
 
     def raw(self, codes: NDArray[np.uint8]) -> FloatArray:
         """Raw predictions of shape (n_samples, n_outputs) of coded records."""
@@ -453,26 +457,28 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
                 targets = ReleasedHistogram.of(released, task.n_samples)
                 spread = Spread.of(targets, level)
             start = self._start(asking, task, spread)
-        margins = even(task.columns)
+        margins: dict[int, FloatArray] = {}
         if asking.has("counts"):
             counts = self._counts(task)
             released = asking.ask("counts", counts)
             margins = margins_of(counts, released, task.n_samples)
             shares = shares_of(task.columns, counts, released)
         if self.linear is not None and base is not None:
-            part = asking.part("linear", partial(self.linear.view, margins))
-            start, curves = self.linear.run(part, margins, base, progress)
+            every = shares_or_even(task.columns, margins)
+            part = asking.part("linear", partial(self.linear.view, every))
+            start, curves = self.linear.run(part, every, base, progress)
         if task.init != "zero" and task.n_outputs > 1:
             start = start + weighted_by(task.loss.label_weights)
         if not self.n_estimators:
-            return without_trees(task.columns, start, curves)
+            model = without_trees(task.columns, start, curves)
+            return replace(model, shares=margins)
         if curves is not None:
             grown = asking.part("grown", curves.before)
             asking = _Asking(grown, self._grown_lines(task))
         trees = self.trees(task, shares)
         scale = Scale.of(task, spread.unit, start)
         model = self._boosted(asking, task, trees, start, scale, progress)
-        return replace(model, curves=curves)
+        return replace(model, curves=curves, shares=margins)
 
     def rehearse(self, answers: Answers, task: BoostingTask, /) -> BoostedTrees:
         return without_trees(task.columns, np.zeros(task.n_outputs))

@@ -28,6 +28,7 @@ from skdp._checks import (
     check_count,
     check_target_bounds,
 )
+from skdp._effects import units_of_classes
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, fit
 from skdp._input import (
     expected_labels,
@@ -489,6 +490,10 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         return self
 
     @property
+    def _effect_units(self) -> tuple[str, ...]:
+        return units_of_classes("log-odds", self.classes_)
+
+    @property
     def _units(self) -> tuple[float, float]:
         return 1.0, 0.0
 
@@ -768,6 +773,10 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         self._is_log = isinstance(loss, ShiftedPoissonLoss)
         self._boost(table.source(codes, targets, users), loss, budget, ())
         return self
+
+    @property
+    def _effect_units(self) -> tuple[str, ...]:
+        return ("log of the mean" if self._is_log else "units of the target",)
 
     @property
     def _units(self) -> tuple[float, float]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,10 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray
 from skdp._base import PrivateEstimator
-from skdp._checks import check_count, check_real
-from skdp._show import Display, draw_each, draw_steps
+from skdp._effects import PairAxis, Picture, PlotsEffects, pair_picture, pictures_of
 from skdp.ensemble._boosting import BoostedTrees
-from skdp.ensemble._shapes import Model, Shape, ShapeFunctions
+from skdp.ensemble._shapes import Model, ShapeFunctions
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees, read_to_predict
 from skdp.io._table import TakesSources
 from skdp.preprocessing import _blocks as blocks
@@ -40,7 +37,7 @@ def importances(
 ) -> FloatArray:
     """Each declared column's share of the variance of a raw prediction.
 
-    Codes are drawn uniformly and independently, since their frequencies are private.
+    Codes are drawn uniformly and independently.
     The importance of a column is the variance that remains if all other columns are
     known, interactions with them included (the total index of Sobol). For a model
     without pairs it is the variance of the column's curve.
@@ -193,66 +190,14 @@ def _plain(edge: Any) -> Any:
     return str(edge) if isinstance(edge, np.datetime64) else float(edge)
 
 
-# ---------------------------------------------------------- Pictures of shape functions
-
-
-_MOST = 9
-
-
-def _draw(bins: Bins, output: int, deviations: float, shape: Shape, ax: Any) -> None:
-    columns = [bins.columns[j] for j in shape.columns]
-    if len(columns) == 2:
-        first, second = columns
-        _draw_pair(shape.values[..., output], first, second, ax)
-        return
-    (column,) = columns
-    effect, noise = shape.values[:, output], shape.noise[:, output]
-    band = deviations * noise
-    if column.edges is None:
-        ax.barh(list(column.labels), effect, xerr=band, capsize=2)
-        ax.set(title=column.name, xlabel="adds")
-        return
-    n, low, high = column.n_values, effect - band, effect + band
-    draw_steps(
-        ax,
-        column.edges,
-        effect[:n],
-        low[:n],
-        high[:n],
-        is_filled=False,
-        is_log=column.is_log,
-    )
-    if column.missing is not None:
-        ax.axhline(effect[-1], linestyle=":", color="0.5", label="missing")
-        ax.legend()
-    ax.set(xlabel=column.name, ylabel="adds")
-
-
-def _draw_pair(
-    values: FloatArray, first: BinnedColumn, second: BinnedColumn, ax: Any
-) -> None:
-    largest = float(np.abs(values).max()) or 1.0
-    image = ax.imshow(
-        values,
-        cmap="RdBu",
-        vmin=-largest,
-        vmax=largest,
-        aspect="auto",
-        origin="lower",
-    )
-    ax.figure.colorbar(image, ax=ax, label="adds")
-    for column, set_ticks in ((second, ax.set_xticks), (first, ax.set_yticks)):
-        places = np.unique(np.linspace(0, column.n_bins - 1, 5).astype(int))
-        labels = [column.labels[i].partition(" to ")[0] for i in places]
-        set_ticks(places, labels, fontsize="x-small")
-    ax.tick_params(axis="x", rotation=30)
-    ax.set(xlabel=second.name, ylabel=first.name)
-
-
 # --------------------------------------- FittedTrees: post-processing of a fitted model
 
 
-class FittedTrees(TakesSources, PrivateEstimator):
+def _axis(column: BinnedColumn) -> PairAxis:
+    return PairAxis(column.edges, column.labels, column.is_log)
+
+
+class FittedTrees(PlotsEffects, TakesSources, PrivateEstimator):
     """Raw predictions, shapes, importances and JSON of a fitted model."""
 
     encoder_: Any
@@ -301,8 +246,8 @@ class FittedTrees(TakesSources, PrivateEstimator):
     def feature_importances_(self) -> FloatArray:
         """Share of each column in the variance of raw predictions: (n_features,).
 
-        Codes are drawn uniformly and independently, since their frequencies are
-        private. Post-processing of the model; noise counts like signal.
+        Codes are drawn uniformly and independently. Post-processing of the model; noise
+        counts like signal.
         """
         check_is_fitted(self)
         n_declared = len(self.encoder_._names)
@@ -315,8 +260,8 @@ class FittedTrees(TakesSources, PrivateEstimator):
         Shapley values, exact: with ``shape_functions_.intercept`` they add up to
         `decision_function`, or to `predict` of a regressor (to its logarithm with
         ``loss="poisson"``). A pair's effect is split in half. The attributions are
-        differences from the mean over codes drawn uniformly and independently, since
-        their frequencies are private.
+        differences from the mean over values drawn independently, by the proportions
+        of the records that were released (``effects()[column]["share"]``).
 
         Parameters
         ----------
@@ -357,11 +302,23 @@ classes, (n_samples, n_features, n_classes)
 
         The curves of `shape_functions_`: of a classifier, what is added to
         `decision_function`; of a regressor, in units of the target, or of its logarithm
-        with ``loss="poisson"``.
+        with ``loss="poisson"``. Post-processing of private outputs.
 
         Returns
         -------
         dict of str to DataFrame
+            One row for each interval (``from``, ``to``) or ``value``. Then
+
+            ``effect``
+                What is added, less the mean over the records by their released
+                proportions; over all values alike where none were released.
+            ``noise``
+                Standard deviation that the privacy noise alone gives the effect.
+            ``share``
+                Released proportion of the records; NaN if none was released.
+
+            With several classes ``effect_0``, ``noise_0`` and so on. The last rows are
+            of categories that were not declared (``"other"``), and of missing values.
 
         Raises
         ------
@@ -371,57 +328,17 @@ classes, (n_samples, n_features, n_classes)
         functions = self.shape_functions_
         return {name: functions.curve(name) for name in functions.bins.names}
 
-    def plot_shapes(
-        self,
-        names: Sequence[Any] | None = None,
-        *,
-        output: int = 0,
-        deviations: float = 2.0,
-        n_cols: int = 3,
-        ax: Any = None,
-    ) -> Display:
-        """Draw shape functions, with bands of their noise; needs matplotlib.
-
-        Parameters
-        ----------
-        names : sequence of str or pairs of str, or None, default=None
-            Columns, and pairs of columns. None: the nine shapes that vary most.
-        output : int, default=0
-            Which class, where there are more than two.
-        deviations : float in [0, inf), default=2.0
-            Half the height of a band, in standard deviations of the noise. Bands show
-            the privacy noise alone: how much of a curve may be noise, not how far the
-            curve is from the truth.
-        n_cols : int of at least 1, default=3
-            Pictures in a row.
-        ax : array of matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
-
-        Returns
-        -------
-        display
-            With `axes_` and `figure_`.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        check_is_fitted(self)
-        functions: ShapeFunctions = self.shape_functions_
-        check_count("output", output, low=0, high=len(functions.intercept) - 1)
-        check_real("deviations", deviations, low=0.0, high=math.inf, high_open=True)
-        if names is None:
-            shapes = sorted(
-                functions, key=lambda s: -float(np.std(s.values[..., output]))
-            )[:_MOST]
-        else:
-            given = [(name,) if isinstance(name, str) else name for name in names]
-            shapes = [functions.find(*name) for name in given]
-        draw = partial(_draw, functions.bins, output, deviations)
-        return draw_each(
-            draw, shapes, ax, n_cols=n_cols, what="shapes", instead="shape_functions_"
-        )
+    def _pictures(self, output: int) -> list[Picture]:
+        functions, columns = self.shape_functions_, self.bins_.columns
+        logs = {column.name for column in columns if column.is_log}
+        found = list(pictures_of(self.effects(), logs, output))
+        for shape in functions:
+            if len(shape.columns) == 2:
+                first, second = (columns[j] for j in shape.columns)
+                axes = _axis(first), _axis(second)
+                values = shape.values[..., output]
+                found.append(pair_picture((first.name, second.name), axes, values))
+        return found
 
     def to_json(self) -> str:
         """The whole model as JSON that needs no skdp to be read.

@@ -12,6 +12,7 @@ column. Proofs: ``docs/proofs/default.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,7 +32,7 @@ from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
 from skdp.solvers._centred_descent import GatedDescent
-from skdp.solvers._centred_rows import NoiseOfRun, principal, state_variances
+from skdp.solvers._centred_rows import effect_deviations, state_variances
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
 from skdp.solvers._target_base import Base
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
@@ -54,7 +55,7 @@ class Curves:
     tables : tuple of ndarray of float64 of shape (n_codes, n_outputs)
         One a column. Private output.
     deviations : tuple of ndarray of float64 of shape (n_codes, n_outputs)
-        Standard deviation of the noise in each entry less its mean over the codes.
+        Standard deviation of the noise in each entry less the mean over the records.
     """
 
     tables: tuple[FloatArray, ...]
@@ -172,28 +173,11 @@ class LinearStart:
         objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
         variances = partial(state_variances, basis.parts, margins)
         found = self.descent.run(answers, objective, base, variances, progress)
-        deviations = _deviations(basis, margins, found.noise, objective.loss.n_outputs)
-        curves = Curves(
-            basis.tables(found.weights), tuple(found.kept * d for d in deviations)
-        )
-        return found.constant, curves
-
-
-def _deviations(
-    basis: CodeBasis,
-    margins: tuple[FloatArray, ...],
-    noise: NoiseOfRun,
-    n_outputs: int,
-) -> list[FloatArray]:
-    """Deviation of the noise in each code's effect less its mean over the codes."""
-    found = [principal(p, m) for p, m in zip(basis.parts, margins, strict=True)]
-    total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
-    deviations = []
-    for spread, places in found:
-        variance = noise.of_noise(spread / total).sum(axis=1) / n_outputs
-        each = np.sqrt((places - places.mean(axis=0)) ** 2 @ variance)
-        deviations.append(np.tile(each[:, None], (1, n_outputs)))
-    return deviations
+        noise = found.kept * effect_deviations(basis.parts, margins, found.noise)
+        each = np.split(noise, np.cumsum([len(part) for part in margins])[:-1])
+        n_outputs = objective.loss.n_outputs
+        deviations = tuple(np.tile(d[:, None], (1, n_outputs)) for d in each)
+        return found.constant, Curves(basis.tables(found.weights), deviations)
 
 
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:
@@ -236,9 +220,12 @@ def centred(
     return CodeBasis(tuple(part / norm for part in parts))
 
 
-def even(columns: CodedColumns) -> tuple[FloatArray, ...]:
-    """Equal shares of all codes, where nothing was released about them."""
-    return tuple(np.full(size, 1 / size) for size in columns.n_bins)
+def shares_or_even(
+    columns: CodedColumns, released: Mapping[int, FloatArray]
+) -> tuple[FloatArray, ...]:
+    """Released shares of the codes of each column, and equal shares of the others."""
+    sizes = enumerate(columns.n_bins)
+    return tuple(released.get(j, np.full(size, 1 / size)) for j, size in sizes)
 
 
 def linear_loss(loss: Loss) -> Loss:

@@ -120,10 +120,11 @@ def shares_of(
 
 def margins_of(
     asked: CodeCounts, released: Released, n_samples: int
-) -> tuple[FloatArray, ...]:
-    """Shares of the records with each code, for the means of features."""
+) -> dict[int, FloatArray]:
+    """Shares of the records with each code, by column."""
     noisy = ReleasedHistogram.of(released, n_samples).split(asked.n_bins)
-    return tuple(each.shares for each in noisy)
+    shares = (each.shares for each in noisy)
+    return dict(zip(asked.columns, shares, strict=True))
 
 
 def _shares(noisy: ReleasedHistogram) -> FloatArray:

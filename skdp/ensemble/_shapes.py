@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,21 +14,26 @@ from sklearn.isotonic import isotonic_regression
 from skdp._arrays import FloatArray
 from skdp._row_threads import n_threads_for
 from skdp.ensemble._boosting import BoostedTrees
+from skdp.ensemble._linear_start import shares_or_even
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees
 from skdp.preprocessing import _blocks as blocks
+from skdp.preprocessing._encoder import by_output
 from skdp.sums._leaves import find_leaves
 
 # ---------------------------------------------------------------------- Shape functions
 # Each tree of one or two columns is a table over their codes. The tables of all trees
 # are added up and decomposed into an intercept, a curve for each column and a table for
 # each pair, so that every curve has mean 0 over its codes and every table mean 0 over
-# each of its rows and columns. All codes have equal weight, since their frequencies are
-# private.
+# each of its rows and columns. Codes have their released shares of the records as
+# weights, so that a code without records moves no other; where no shares were released,
+# all codes of a column have equal weight.
 
 
 # Positions of one or two columns, in order.
 Key = tuple[int, ...]
 Tables = dict[Key, FloatArray]
+# Weight of each code of each column.
+Weights = Sequence[FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +76,18 @@ class ShapeFunctions:
     bins : Bins
         Public.
     intercept : ndarray of float64 of shape (n_outputs,)
-        The mean over all combinations of codes. Private output.
+        The mean over records whose columns are independent. Private output.
     shapes : tuple of Shape
         Every column has a curve; only pairs that share a tree have a table.
+    shares : dict of int to ndarray of float64 of shape (n_codes,), default={}
+        Share of the records with each code, by column; the weights of all means.
+        Private output. Where none were released, all codes have equal weight.
     """
 
     bins: Bins
     intercept: FloatArray
     shapes: tuple[Shape, ...]
+    shares: Mapping[int, FloatArray] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Shape]:
         return iter(self.shapes)
@@ -106,7 +115,7 @@ class ShapeFunctions:
         """What each column of codes adds to each row's raw predictions.
 
         A pair's effect is split in half. These are Shapley values of the model for
-        codes drawn uniformly and independently; with `intercept` they add up to `raw`.
+        codes drawn independently with `shares`; with `intercept` they add up to `raw`.
 
         Returns
         -------
@@ -125,7 +134,7 @@ class ShapeFunctions:
             Shape(shape.columns, factor * shape.values, factor * shape.noise)
             for shape in self.shapes
         )
-        return ShapeFunctions(self.bins, factor * self.intercept + shift, shapes)
+        return replace(self, intercept=factor * self.intercept + shift, shapes=shapes)
 
     def curve(self, name: str) -> pd.DataFrame:
         """What a column adds, one row a code.
@@ -138,17 +147,19 @@ class ShapeFunctions:
         Returns
         -------
         DataFrame
-            ``from`` and ``to``, or ``value``, and in ``effect`` and ``noise`` what is
-            added and the deviation of its noise (``effect_0``, ``noise_0`` and so on
-            for several classes). The last rows are of categories that were not declared
+            ``from`` and ``to``, or ``value``; in ``effect`` and ``noise`` what is added
+            and the deviation of its noise (``effect_0``, ``noise_0`` and so on for
+            several classes); in ``share`` the released share of the records, NaN if
+            none was released. The last rows are of categories that were not declared
             and of missing values.
         """
         shape = self.find(name)
-        labels = _labels_of(self.bins.columns[shape.columns[0]])
+        (j,) = shape.columns
         return pd.DataFrame(
-            labels
-            | _by_output("effect", shape.values)
-            | _by_output("noise", shape.noise)
+            _labels_of(self.bins.columns[j])
+            | by_output("effect", shape.values)
+            | by_output("noise", shape.noise)
+            | {"share": self.shares.get(j, np.full(len(shape.values), np.nan))}
         )
 
     def table(self, first: str, second: str, *, output: int = 0) -> pd.DataFrame:
@@ -221,8 +232,8 @@ def tables_of(
     return tables
 
 
-def taken_apart(tables: Tables, bins: Bins, n_outputs: int) -> Tables:
-    """Tables with the same sum, each of mean 0 along each of its columns.
+def taken_apart(tables: Tables, bins: Bins, n_outputs: int, weights: Weights) -> Tables:
+    """Tables with the same sum, each of weighted mean 0 along each of its columns.
 
     The empty key holds the intercept; every column has a curve.
     """
@@ -230,23 +241,32 @@ def taken_apart(tables: Tables, bins: Bins, n_outputs: int) -> Tables:
     apart |= {(j,): np.zeros((n, n_outputs)) for j, n in enumerate(bins.n_bins)}
     for key, table in sorted(tables.items(), key=lambda item: -len(item[0])):
         if len(key) == 2:
-            rows, columns = table.mean(axis=1), table.mean(axis=0)
-            mean = table.mean(axis=(0, 1))
+            own, other = (weights[j] for j in key)
+            rows, columns = (
+                np.tensordot(other, table, (0, 1)),
+                np.tensordot(own, table, 1),
+            )
+            mean = own @ rows
             rest = table - rows[:, None] - columns[None, :] + mean
             apart[key] = apart.get(key, 0.0) + rest
             apart[key[:1]] += rows - mean
             apart[key[1:]] += columns - mean
             apart[()] += mean
         elif len(key) == 1:
-            apart[key] += table - table.mean(axis=0)
-            apart[()] += table.mean(axis=0)
+            mean = weights[key[0]] @ table
+            apart[key] += table - mean
+            apart[()] += mean
         else:
             apart[()] += table
     return apart
 
 
 def noise_of(
-    used: Sequence[Key], leaves: Mapping[Key, Any], noise: FloatArray, bins: Bins
+    used: Sequence[Key],
+    leaves: Mapping[Key, Any],
+    noise: FloatArray,
+    bins: Bins,
+    weights: Weights,
 ) -> Tables:
     """Deviation of the noise in each entry of what `taken_apart` returns.
 
@@ -255,14 +275,15 @@ def noise_of(
     noise : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
         Deviation of the noise in each leaf's value, independent of each other.
     """
-    n_leaves, n_outputs = noise.shape[1:]
-    variances = taken_apart({}, bins, n_outputs)
+    n_outputs = noise.shape[2]
+    variances = taken_apart({}, bins, n_outputs, weights)
     for key, found in leaves.items():
         own = [t for t, columns in enumerate(used) if columns == key]
         for t, cells in zip(own, found, strict=True):
             sizes = [bins.n_bins[j] for j in key]
+            own_weights = [weights[j] for j in key]
             _add_variances(
-                variances, key, cells.reshape(sizes), n_leaves, noise[t] ** 2
+                variances, key, cells.reshape(sizes), own_weights, noise[t] ** 2
             )
     return {key: np.sqrt(variance) for key, variance in variances.items()}
 
@@ -271,7 +292,7 @@ def _add_variances(
     variances: Tables,
     key: Key,
     cells: NDArray[np.int64],
-    n_leaves: int,
+    weights: Weights,
     squares: FloatArray,
 ) -> None:
     """Add the variances that one tree contributes to its decomposed tables.
@@ -281,12 +302,14 @@ def _add_variances(
     if not key:
         variances[()] += squares[int(cells)]
         return
-    mean = np.bincount(cells.ravel(), minlength=n_leaves) / cells.size
+    if len(key) == 1:
+        each = [_shares(cells[:, None], np.ones(1), len(squares))]
+    else:
+        both = zip((cells, cells.T), weights[::-1], strict=True)
+        each = [_shares(own, other, len(squares)) for own, other in both]
+    mean = weights[0] @ each[0]
+    each = [shares - mean for shares in each]
     variances[()] += mean**2 @ squares
-    each = [
-        _shares(np.moveaxis(cells, axis, 0), n_leaves) - mean
-        for axis in range(len(key))
-    ]
     for j, shares in zip(key, each, strict=True):
         variances[(j,)] += shares**2 @ squares
     if len(key) == 1:
@@ -303,13 +326,13 @@ def _add_variances(
         variances[key][..., k] += cross + margins + (1 - 2 * own) * square[cells]
 
 
-def _shares(cells: NDArray[np.int64], n_leaves: int) -> FloatArray:
-    """The share of each leaf along the first axis: (n_codes, n_leaves)."""
-    rows = cells.reshape(len(cells), -1)
-    offsets = rows + n_leaves * np.arange(len(rows))[:, None]
-    counts = np.bincount(offsets.ravel(), minlength=n_leaves * len(rows))
-    shares: FloatArray = counts.reshape(len(rows), n_leaves) / rows.shape[1]
-    return shares
+def _shares(cells: NDArray[np.int64], weights: FloatArray, n_leaves: int) -> FloatArray:
+    """The weight of each leaf in each row of cells: (n_rows, n_leaves)."""
+    offsets = cells + n_leaves * np.arange(len(cells))[:, None]
+    spread = np.broadcast_to(weights, cells.shape).ravel()
+    size = n_leaves * len(cells)
+    found = np.bincount(offsets.ravel(), weights=spread, minlength=size)
+    return np.asarray(found.reshape(len(cells), n_leaves), dtype=np.float64)
 
 
 def grid(key: Key, bins: Bins) -> NDArray[np.uint8]:
@@ -333,12 +356,6 @@ def _labels_of(column: BinnedColumn) -> dict[str, Any]:
     if not column.has_missing:
         return ends
     return {name: [*end.tolist(), None] for name, end in ends.items()}
-
-
-def _by_output(name: str, values: FloatArray) -> dict[str, FloatArray]:
-    if values.shape[1] == 1:
-        return {name: values[:, 0]}
-    return {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
 
 
 # --------------------------------------------------------------------- Monotone columns
@@ -466,7 +483,8 @@ class Model:
     @property
     def shapes(self) -> ShapeFunctions:
         """The model as shape functions, if it is additive."""
-        own, noise = _tables(self.boosted, self.bins)
+        weights = shares_or_even(self.bins, self.boosted.shares)
+        own, noise = _tables(self.boosted, self.bins, weights)
         own[()] = own[()] + self.boosted.start
         if self.tables is not None:
             for shape in self.tables:
@@ -475,9 +493,9 @@ class Model:
                     noise.get(shape.columns, 0), shape.noise
                 )
             own[()] = own[()] + self.tables.intercept
-        return _as_functions(
-            self.bins, taken_apart(own, self.bins, len(own[()])), noise
-        )
+        own = taken_apart(own, self.bins, len(own[()]), weights)
+        functions = _as_functions(self.bins, own, noise)
+        return replace(functions, shares=self.boosted.shares)
 
 
 def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -> Model:
@@ -492,22 +510,26 @@ def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -
     free = _some(boosted, np.flatnonzero(np.logical_not(is_bound)))
     # Curves of other columns become tables too.
     free = replace(free, curves=None)
-    tables, noise = _tables(bound, bins)
+    # The nearest monotone tables weigh all combinations of codes alike.
+    tables, _ = _tables(bound, bins, shares_or_even(bins, {}))
+    _, noise = _tables(bound, bins, shares_or_even(bins, boosted.shares))
     n_values = tuple(column.n_values for column in bins.columns)
     tables = monotone(tables, directions, n_values)
     return Model(bins, free, _as_functions(bins, tables, noise))
 
 
-def _tables(boosted: BoostedTrees, bins: Bins) -> tuple[Tables, Tables]:
+def _tables(
+    boosted: BoostedTrees, bins: Bins, weights: Weights
+) -> tuple[Tables, Tables]:
     """Tables of all trees, taken apart, and the deviations of their noise."""
     used, leaves = boosted.trees.columns, _leaves(boosted.trees, bins)
     tables = tables_of(used, leaves, boosted.values, bins)
-    noise = noise_of(used, leaves, boosted.deviations, bins)
+    noise = noise_of(used, leaves, boosted.deviations, bins, weights)
     if boosted.curves is not None:
         for j, own in enumerate(boosted.curves.tables):
             tables[(j,)] = tables.get((j,), 0.0) + own
             noise[(j,)] = np.hypot(noise[(j,)], boosted.curves.deviations[j])
-    return taken_apart(tables, bins, boosted.values.shape[2]), noise
+    return taken_apart(tables, bins, boosted.values.shape[2], weights), noise
 
 
 def _leaves(trees: RandomTrees, bins: Bins) -> dict[Key, NDArray[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -343,6 +344,11 @@ class BinnedColumn:
         return isinstance(axis, blocks.NumberAxis) and axis.declared.log
 
     @property
+    def is_whole(self) -> bool:
+        """Whether intervals are of whole numbers, and their edges halves."""
+        return isinstance(self.block, blocks.Intervals) and self.block.is_whole
+
+    @property
     def values(self) -> tuple[Any, ...] | None:
         """Categories, truth values or parts of dates by code; None for intervals."""
         if isinstance(self.block, blocks.OneOf):
@@ -356,9 +362,7 @@ class BinnedColumn:
         """Each code in words."""
         edges, values = self.edges, self.values
         if edges is not None:
-            shown = [
-                f"{_shown(low)} to {_shown(high)}" for low, high in pairwise(edges)
-            ]
+            shown = [_between(*ends, self.is_whole) for ends in pairwise(edges)]
         else:
             shown = [str(value) for value in values or ()]
         shown += ["other"] * self.has_other + ["missing"] * self.has_missing
@@ -482,7 +486,7 @@ def _columns(
         return BinnedColumn(shown, source, block, is_ordered, has_more, has_missing)
 
     if isinstance(declared, Range):
-        return [column(blocks.Intervals(NumberAxis(declared), intervals))]
+        return [column(_intervals(declared, intervals))]
     if isinstance(declared, Categories):
         return [column(blocks.OneOf(declared), is_ordered=False)]
     if not isinstance(declared, Dates):
@@ -492,6 +496,29 @@ def _columns(
         for part in declared.parts
     ]
     return [column(blocks.Intervals(TimeAxis(declared), intervals)), *parts]
+
+
+def _intervals(declared: Range, count: int) -> blocks.Intervals:
+    """Equal intervals; those of whole numbers hold equally many whole numbers each.
+
+    Their number is then about `count`, as near as it can be.
+    """
+    low, high = declared.low, declared.high
+    n_values = high - low + 1
+    if not declared.whole or declared.log:
+        return blocks.Intervals(NumberAxis(declared), count)
+    most = MOST_BINS - 1  # one bin may be of missing values
+    width = max(round(n_values / count), math.ceil(n_values / most), 1)
+    count = math.ceil(n_values / width)
+    ends = Range(low - 0.5, low - 0.5 + count * width)
+    return blocks.Intervals(NumberAxis(ends), count, is_whole=True)
+
+
+def _between(low: Any, high: Any, is_whole: bool) -> str:
+    """An interval in words; of whole numbers its first and its last."""
+    if is_whole:
+        low, high = low + 0.5, high - 0.5
+    return _shown(low) if low == high else f"{_shown(low)} to {_shown(high)}"
 
 
 def _shown(end: Any) -> str:

@@ -21,6 +21,7 @@ from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import Forecast, Signal, relaxed
 from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
+from skdp._effects import Picture, PlotsEffects, pictures_of
 from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.exceptions import HiddenCoefficientsWarning
@@ -35,12 +36,14 @@ from skdp.linear_model._rows import (
 )
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
+from skdp.preprocessing._cells import declared_of
+from skdp.preprocessing._encoder import by_output
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.solvers._adassp import EstimatedSolution
 from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
-from skdp.solvers._centred_rows import States
+from skdp.solvers._centred_rows import EffectsOfStates, States
 from skdp.solvers._constant import ConstantModel
 from skdp.solvers._default_rules import half_at, signal_of, signal_of_centred
 from skdp.solvers._exact import ExactFit
@@ -137,7 +140,7 @@ def n_units(rows: LinearRows, users: UsersToFit | None, n_parts: int = 1) -> int
     return (rows.n_rows if users is None else users.n_users) * n_parts
 
 
-class DPEstimator(TakesSources, PrivateModel):
+class DPEstimator(PlotsEffects, TakesSources, PrivateModel):
     """Solver and privacy record of a private model.
 
     A subclass's ``_fit`` validates its input, states the loss and the regularisation,
@@ -151,6 +154,8 @@ class DPEstimator(TakesSources, PrivateModel):
     scale_: np.ndarray
     row_norm_: float
     coef_: np.ndarray
+    # Released shares of declared states and the noise in their effects, if there are.
+    _states: EffectsOfStates | None = None
     # Whether the default centres rows; models with few features do not.
     _can_centre: ClassVar[bool] = True
 
@@ -194,17 +199,36 @@ class DPEstimator(TakesSources, PrivateModel):
         return super()._check_privacy_params()
 
     def effects(self) -> dict[str, pd.DataFrame]:
-        """Contribution of each declared column to a prediction, as a curve or table.
+        """What each declared column adds to a prediction, as a curve or table.
 
-        A classifier's effects add up to the raw prediction (`decision_function`). A
-        regressor's effects are in units of the target, or of the logarithm of the mean.
-        The effects are post-processing of ``coef_``; see `TableEncoder.effects`. If
-        rows are centred, the effects hold for rows within ``row_norm_``; for a longer
-        row they are scaled down as the row is.
+        The effects of a classifier are parts of the raw prediction
+        (`decision_function`); those of a regressor are in units of the target, or of
+        the logarithm of the mean. If rows are centred, the effects hold for rows within
+        ``row_norm_``; for a longer row they are scaled down as the row is. Post-
+        processing of private outputs.
 
         Returns
         -------
         dict of str to DataFrame
+            One row for each value: ``at`` a knot (a curve is linear in between), or
+            ``value``; a row without a value is for missing values. Then
+
+            ``effect``
+                What is added, less the mean over the records by their released
+                proportions. With ``intercept_ + coef_ @ center_`` the effects add up to
+                the raw prediction. A solver that releases no proportions has no
+                `center_`; the mean is then over all values alike.
+            ``noise``
+                Standard deviation that the privacy noise alone gives the effect. It
+                is known for the default solver, as an estimate that takes columns to be
+                independent and the gate's answer as given, and is 0 where no noise can
+                move the effect: if epsilon is inf, or all weights are 0. NaN for other
+                solvers.
+            ``share``
+                Released proportion of the records with this value, or near this knot;
+                NaN if none was released.
+
+            With several outputs ``effect_0``, ``noise_0`` and so on.
 
         Raises
         ------
@@ -218,8 +242,38 @@ class DPEstimator(TakesSources, PrivateModel):
                 "a model that was fitted with columns=None. Declare columns, or use "
                 "coef_."
             )
-        effects: dict[str, pd.DataFrame] = self.encoder_.effects(self.coef_)
-        return effects
+        encoding = self.encoder_._encoding
+        values = encoding.basis @ np.atleast_2d(self.coef_).astype(np.float64).T
+        # Neither the weights nor the shares of a model without noise can move.
+        is_still = math.isinf(self.privacy_.epsilon) or not values.any()
+        noise = np.full(values.shape, 0.0 if is_still else math.nan)
+        shares = np.full(len(values), math.nan)
+        states = self._states
+        if states is not None:
+            shares = states.shares
+        ends = np.cumsum(encoding.parts)[:-1]
+        for part in np.split(np.arange(len(values)), ends):
+            own = values[part]
+            if states is None:
+                values[part] -= own.mean(axis=0)
+                continue
+            values[part] -= shares[part] @ own
+            of_centre = states.share_deviation * np.linalg.norm(
+                own - own.mean(axis=0), axis=0
+            )
+            noise[part] = np.hypot(states.deviations[part][:, None], of_centre)
+        numbers = by_output("effect", values) | by_output("noise", noise)
+        found: dict[str, pd.DataFrame] = self.encoder_._by_column(
+            numbers | {"share": shares}
+        )
+        return found
+
+    def _pictures(self, output: int) -> list[Picture]:
+        tables = self.effects()
+        each = declared_of(tuple(tables), self.encoder_.columns_)
+        named = zip(tables, each, strict=True)
+        logs = {name for name, declared in named if getattr(declared, "log", False)}
+        return list(pictures_of(tables, logs, output))
 
     def _is_constant(self) -> bool:
         return not np.any(self.coef_)
@@ -430,12 +484,20 @@ class DPEstimator(TakesSources, PrivateModel):
         raise NotImplementedError
 
     def _keep_released(self, solution: Solution) -> None:
-        for name in ("center_", "scale_", "row_norm_", *_PATHS):
+        for name in ("center_", "scale_", "row_norm_", "_states", *_PATHS):
             self.__dict__.pop(name, None)
         if isinstance(solution, CentredSolution):
             centring = solution.centring
             self.center_, self.scale_ = centring.centre, centring.scale
             self.row_norm_ = centring.norm
+            if (states := solution.states) is not None:
+                noise = self._raw_unit * states.deviations
+                self._states = states._replace(deviations=noise)
+
+    @property
+    def _raw_unit(self) -> float:
+        """The unit of a solver's raw predictions, in units of the model's."""
+        return 1.0
 
     def _keep_path(self, path: list[tuple[FloatArray, FloatArray]], dtype: Any) -> None:
         """Set coefficients after each step as attributes, if the solver kept them."""

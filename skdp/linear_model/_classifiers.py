@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import in_dtype
 from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._effects import units_of_classes
 from skdp._input import (
     declared_labels,
     expected_labels,
@@ -67,6 +68,8 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
     """
 
     _label_weights: tuple[float, ...]
+    # What raw predictions are, for pictures.
+    _raw_name: ClassVar[str] = "score"
 
     def __init__(
         self,
@@ -273,6 +276,10 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         raw = self._raw(X)
         return raw[:, 0] if len(self.classes_) == 2 else raw
 
+    @property
+    def _effect_units(self) -> tuple[str, ...]:
+        return units_of_classes(self._raw_name, self.classes_)
+
     def _raw_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = rows_to_predict(self, X)
@@ -299,6 +306,7 @@ class LogisticModel(LinearClassifier):
     """A classifier with the logistic loss, or the softmax loss for several classes."""
 
     correct_prior: bool
+    _raw_name: ClassVar[str] = "log-odds"
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)

@@ -85,6 +85,10 @@ class LogLinkRegressor(LinearRegressor):
             )
         return low, high
 
+    @property
+    def _effect_units(self) -> tuple[str, ...]:
+        return ("log of the mean",)
+
     def _units(self) -> Units:
         means = self._means()
         return Units(

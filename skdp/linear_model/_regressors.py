@@ -165,6 +165,14 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         scale = max(abs(low - middle), abs(high - middle))
         return Units(low, high, middle, scale, start=middle, size=scale)
 
+    @property
+    def _effect_units(self) -> tuple[str, ...]:
+        return ("units of the target",)
+
+    @property
+    def _raw_unit(self) -> float:
+        return self._units().size
+
     def _penalty(self) -> float:
         """Penalty of the weights in the units of the loss."""
         return check_alpha(self.alpha) * self._units().per_alpha

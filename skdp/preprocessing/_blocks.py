@@ -145,8 +145,8 @@ class ColumnBlock(Protocol):
         """Whether a cell holds an undeclared value."""
         ...
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """Effects in a linear model with these weights, one row for each feature."""
+    def labels(self) -> pd.DataFrame:
+        """The values of each state, one row for each state."""
         ...
 
 
@@ -201,11 +201,10 @@ class Curve:
         """Never: values are clipped."""
         return False
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The curve at all knots of hats, or at both ends; it is linear in between."""
-        count = max(self.levels, default=1)
-        at = self.axis.at(np.linspace(-1.0, 1.0, count + 1))
-        return _table({"at": at}, (self.basis @ weights)[:: self._intervals // count])
+    def labels(self) -> pd.DataFrame:
+        """The knots; curves are linear in between."""
+        knots = np.linspace(-1.0, 1.0, self._intervals + 1)
+        return pd.DataFrame({"at": self.axis.at(knots)})
 
     @property
     def weight(self) -> float:
@@ -219,10 +218,19 @@ class Curve:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Indicators of `count` equal intervals."""
+    """Indicators of `count` equal intervals.
+
+    Parameters
+    ----------
+    axis : NumberAxis or TimeAxis
+    count : int
+    is_whole : bool, default=False
+        Whether values are whole numbers, and the ends of intervals halves.
+    """
 
     axis: NumberAxis | TimeAxis
     count: int
+    is_whole: bool = False
     weight: ClassVar[float] = 1.0
 
     @property
@@ -249,10 +257,10 @@ class Intervals:
         """Never: values are clipped."""
         return False
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The steps, one for each interval."""
+    def labels(self) -> pd.DataFrame:
+        """Both ends of each interval."""
         edges = self.axis.at(np.linspace(-1.0, 1.0, self.count + 1))
-        return _table({"from": edges[:-1], "to": edges[1:]}, weights)
+        return pd.DataFrame({"from": edges[:-1], "to": edges[1:]})
 
 
 @dataclass(frozen=True)
@@ -286,8 +294,8 @@ class OneOf:
     def has_unknown(self, cells: Cells) -> bool:
         return bool(((self._codes(cells) < 0) & ~cells.is_missing).any())
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        return _table({"value": list(self.declared.values)}, weights)
+    def labels(self) -> pd.DataFrame:
+        return pd.DataFrame({"value": list(self.declared.values)})
 
     def _codes(self, cells: Cells) -> np.ndarray:
         # Cell by cell: a look-up of the whole column would first find a common type for
@@ -330,8 +338,8 @@ class Sign:
     def has_unknown(self, cells: Cells) -> bool:
         return False
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        return _table({"value": [False, True]}, self.basis @ weights)
+    def labels(self) -> pd.DataFrame:
+        return pd.DataFrame({"value": [False, True]})
 
 
 @dataclass(frozen=True)
@@ -363,8 +371,8 @@ class DatePart:
     def has_unknown(self, cells: Cells) -> bool:
         return False
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        return _table({"value": list(self._values())}, weights)
+    def labels(self) -> pd.DataFrame:
+        return pd.DataFrame({"value": list(self._values())})
 
     def _values(self) -> range:
         first = 0 if self.name == "hour" else 1
@@ -408,16 +416,14 @@ class Joined:
         """Whether a cell is unknown to a block."""
         return any(block.has_unknown(cells) for block in self.blocks)
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """Stack the tables of all blocks; their effects add up to the column's."""
-        ends = np.cumsum([len(block.suffixes) for block in self.blocks])
-        shares = np.split(weights / math.sqrt(len(self.blocks)), ends[:-1])
+    def labels(self) -> pd.DataFrame:
+        """The labels of all blocks, with the name of each block in ``part``."""
         tables = []
-        for name, block, share in zip(self.names, self.blocks, shares, strict=True):
-            table = block.effects(share).rename(columns={"value": "at"})
+        for name, block in zip(self.names, self.blocks, strict=True):
+            table = block.labels().rename(columns={"value": "at"}).astype(object)
             table.insert(0, "part", name)
             tables.append(table)
-        return _stacked(tables, weights)
+        return pd.concat(tables, ignore_index=True)
 
 
 @dataclass(frozen=True)
@@ -463,12 +469,11 @@ class OrMissing:
         """Whether a cell is unknown to the block."""
         return self.present.has_unknown(cells)
 
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The block's table, and a row without a value for missing cells."""
-        table = self.present.effects(weights[:-1])
-        missing = pd.DataFrame([dict.fromkeys(table.columns)], dtype=object)
-        missing[_effect_names(weights)] = weights[-1]
-        return _stacked([table, missing], weights)
+    def labels(self) -> pd.DataFrame:
+        """The block's labels, and a row without a value for missing cells."""
+        present = self.present.labels().astype(object)
+        missing = pd.DataFrame([dict.fromkeys(present.columns)], dtype=object)
+        return pd.concat([present, missing], ignore_index=True)
 
 
 def encoded(block: ColumnBlock, cells: Cells) -> Sparse:
@@ -558,20 +563,3 @@ def _part(dates: np.ndarray, name: str) -> np.ndarray:
     if name == "month":
         return np.asarray(months.astype(np.int64) % 12)
     return np.asarray((days - months.astype("datetime64[D]")).astype(np.int64))
-
-
-def _table(labels: dict[str, Any], effects: FloatArray) -> pd.DataFrame:
-    columns = zip(_effect_names(effects), effects.T, strict=True)
-    return pd.DataFrame(labels | dict(columns))
-
-
-def _stacked(tables: list[pd.DataFrame], weights: FloatArray) -> pd.DataFrame:
-    """Tables whose labels are of different types, one below another."""
-    objects = [table.astype(object) for table in tables]
-    floats = dict.fromkeys(_effect_names(weights), np.float64)
-    return pd.concat(objects, ignore_index=True).astype(floats)
-
-
-def _effect_names(effects: FloatArray) -> list[str]:
-    n_curves = effects.shape[1]
-    return ["effect"] if n_curves == 1 else [f"effect_{i}" for i in range(n_curves)]

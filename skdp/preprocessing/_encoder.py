@@ -287,6 +287,13 @@ def _dates(declared: Dates, way: str, n_knots: int) -> ColumnBlock:
     return Joined((time, *parts), ("time", *declared.parts))
 
 
+def by_output(name: str, values: FloatArray) -> dict[str, FloatArray]:
+    """Columns of a table: one, or one for each output."""
+    if values.shape[1] == 1:
+        return {name: values[:, 0]}
+    return {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
+
+
 # ------------------------------------------------------------------------- TableEncoder
 
 
@@ -480,9 +487,9 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         dict of str to DataFrame
             For each column the effect at its knots (``at``; linear in between, on the
             scale of the logarithm if so declared), in its intervals (``from``, ``to``)
-            or for its values (``value``). The effect is in ``effect``, or in
-            ``effect_0``, ``effect_1`` and so on. A row without a value is for missing
-            values. As private as `coef`.
+            or for its values (``value``; ``part`` and ``at`` for dates with parts). The
+            effect is in ``effect``, or in ``effect_0``, ``effect_1`` and so on. A row
+            without a value is for missing values. As private as `coef`.
         """
         check_is_fitted(self)
         encoding = self._encoding
@@ -494,9 +501,20 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
                 f"an array of shape {np.shape(coef)}. Pass coef_ of a model fitted on "
                 "what transform returns."
             )
-        weights = weights * encoding.scale
-        columns = zip(encoding.blocks, self.blocks_.items(), strict=True)
-        return {name: block.effects(weights[at]) for block, (name, at) in columns}
+        return self._by_column(by_output("effect", encoding.basis @ weights))
+
+    def _by_column(self, numbers: dict[str, FloatArray]) -> dict[str, pd.DataFrame]:
+        """Numbers of all states, beside the labels of the states of each column."""
+        blocks = self._encoding.blocks
+        ends = np.cumsum([sum(block.parts) for block in blocks])[:-1]
+        found = pd.DataFrame(numbers)
+        tables = {}
+        for name, block, at in zip(
+            self._names, blocks, np.split(np.arange(len(found)), ends), strict=True
+        ):
+            own = found.iloc[at].reset_index(drop=True)
+            tables[name] = pd.concat([block.labels(), own], axis=1)
+        return tables
 
     def step_privacy(self) -> StepPrivacy:
         """Free; if other steps protect users, only with a declared number of knots."""

@@ -38,6 +38,7 @@ from skdp.solvers._centred_rows import (
     MOST_RATIO,
     Centred,
     CentredRows,
+    EffectsOfStates,
     NoiseOfRun,
     NoiseVariances,
     kept_share,
@@ -303,10 +304,13 @@ class CentredSolution(Solution):
     constant : ndarray of float64 of shape (n_outputs,)
         Raw predictions of a row at the centre.
     centring : Centring
+    states : EffectsOfStates or None
+        Shares of declared states, and noise in their effects; None for plain numbers.
     """
 
     constant: FloatArray
     centring: Centring
+    states: EffectsOfStates | None
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
         """Weights in units of the features, and the constant to add to ``x @ coef``."""
@@ -418,11 +422,15 @@ class CentredDescent(Solver):
         # The view follows from the first answer.
         rows = answers.part(len(self._first), centred.view)
         found = self.descent.run(rows, objective, base, centred.variances, progress)
+        states = centred.effects(found.noise)
+        if states is not None:
+            states = states._replace(deviations=found.kept * states.deviations)
         return CentredSolution(
             weights=found.weights,
             noise_scale=answers.noise_scale,
             constant=found.constant,
             centring=centred.centring,
+            states=states,
         )
 
     def asked_of_rows(self, answers: Answers, objective: LinearObjective) -> Centred:

@@ -89,7 +89,8 @@ def describe(
         None: 1 for each column and each cross-table. A column divides its share evenly
         among its histogram, its moments and those of its parts.
     n_bins : int from 2 to 254, default=64
-        Intervals of equal width of a range in its histogram.
+        Intervals of equal width of a range in its histogram. A range of whole numbers
+        has about as many, each with equally many whole numbers.
     cross_bins : int from 1 to `n_bins`, default=8
         Intervals of a range in a cross-table.
     privacy_unit : {"record", "user"}, default="record"

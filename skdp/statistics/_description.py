@@ -313,7 +313,10 @@ def merged(column: BinnedColumn, most: float) -> tuple[int, ...]:
     if column.edges is None or n_values <= most:
         return tuple(codes.tolist())
     inside = np.minimum(codes, n_values - 1) * int(most) // n_values
-    cells = np.where(codes < n_values, inside, int(most) + codes - n_values)
+    if column.is_whole:  # as many whole numbers in each cell
+        inside = np.minimum(codes, n_values - 1) // -(-n_values // int(most))
+    last = int(inside[n_values - 1])
+    cells = np.where(codes < n_values, inside, last + 1 + codes - n_values)
     return tuple(cells.tolist())
 
 
@@ -322,9 +325,8 @@ def cell_labels(column: BinnedColumn, cells: tuple[int, ...]) -> tuple[str, ...]
     found: dict[int, str] = {}
     for cell, label in zip(cells, column.labels, strict=True):
         start = found[cell].partition(" to ")[0] if cell in found else None
-        found[cell] = (
-            label if start is None else f"{start} to {label.partition(' to ')[2]}"
-        )
+        end = label.rpartition(" to ")[2]
+        found[cell] = label if start is None else f"{start} to {end}"
     return tuple(found[cell] for cell in sorted(found))
 
 

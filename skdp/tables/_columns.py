@@ -119,12 +119,15 @@ class Range(Declaration):
         logarithm, or by the logarithm of 1 + x if `low` is 0. Requires ``low >= 0``.
     missing : bool, default=False
         Whether values may be missing (NaN, None, null).
+    whole : bool, default=False
+        Whether all values are whole numbers; so must be the ends. Histograms and the
+        bins of trees then hold equally many whole numbers each, unless ``log=True``.
 
     Examples
     --------
     >>> from skdp.columns import Range
-    >>> Range(0, 99_999, log=True)
-    Range(0, 99999, log=True)
+    >>> Range(0, 99_999, log=True), Range(17, 90, whole=True)
+    (Range(0, 99999, log=True), Range(17, 90, whole=True))
     """
 
     kind: ClassVar[str] = "number"
@@ -132,10 +135,12 @@ class Range(Declaration):
     high: float
     log: bool = False
     missing: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         check_bool("log", self.log)
         check_bool("missing", self.missing)
+        check_bool("whole", self.whole)
         self._set(low=_end("low", self.low), high=_end("high", self.high))
         if not self.high / 2 - self.low / 2 > 0:
             raise ValueError(
@@ -148,6 +153,12 @@ class Range(Declaration):
                 "A Range with log=True must have low >= 0, and ends whose logarithms "
                 f"differ. Got low={self.low!r} and high={self.high!r}. Use log=False "
                 "for numbers that may be negative."
+            )
+        if self.whole and not (self.low % 1 == 0 and self.high % 1 == 0):
+            raise ValueError(
+                "A Range with whole=True must have whole numbers as ends. Got "
+                f"low={self.low!r} and high={self.high!r}. Use whole=False for values "
+                "with fractions."
             )
 
 

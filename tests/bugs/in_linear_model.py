@@ -118,7 +118,7 @@ BUGS: list[Bug] = [
         "a model keeps the centre of the fit before",
         "model",
         BASE,
-        'for name in ("center_", "scale_", "row_norm_", *_PATHS):',
+        'for name in ("center_", "scale_", "row_norm_", "_states", *_PATHS):',
         "for name in _PATHS:",
         ("tests/solvers/test_centred_descent.py::test_fitted_anew_without_centring",),
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from skdp import DPGradientBoostingRegressor
 from skdp.columns import Range
-from skdp.ensemble._linear_start import centred, even, features_of
+from skdp.ensemble._linear_start import centred, features_of, shares_or_even
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss
 from skdp.losses._classification import weighted
@@ -109,7 +109,7 @@ def test_rows_are_centred_and_of_one_length():
         squares += share @ np.sum(part**2, axis=1)
     # Clipped to (.5 + 2 / columns) of their root mean square.
     assert squares == pytest.approx(1 / (0.5 + 2 / len(parts)) ** 2)
-    assert [len(each) for each in even(MIXED)] == list(MIXED.n_bins)
+    assert [len(each) for each in shares_or_even(MIXED, {})] == list(MIXED.n_bins)
 
 
 # ------------------------------------------------- neighbours in one sum of a descent

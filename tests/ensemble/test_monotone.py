@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skdp.columns import Categories, Range
+from skdp.ensemble._linear_start import shares_or_even
 from skdp.ensemble._shapes import Shape, ShapeFunctions, monotone, taken_apart
 from skdp.ensemble._trees import bins_of
 
@@ -28,7 +29,7 @@ def noisy(seed, slope, keys=((0,), (1,), (0, 1), (0, 2), (1, 3), (2, 3), (1,))):
     tables = {key: rng.normal(size=[*(BINS.n_bins[j] for j in key), 1]) for key in keys}
     for j in (0, 1):
         tables[(j,)][: N_VALUES[j], 0] += slope * np.arange(N_VALUES[j])
-    return taken_apart(tables, BINS, 1)
+    return taken_apart(tables, BINS, 1, shares_or_even(BINS, {}))
 
 
 def everywhere():

@@ -11,12 +11,15 @@ import pytest
 
 from skdp._show import Display
 from skdp.ensemble import ShapeFunctions
+from skdp.ensemble._linear_start import shares_or_even
 from skdp.ensemble._shapes import _tables
 from tests.ensemble.boosted import (
     codes_of,
     decision,
     fitted,
+    labels_of,
     table,
+    unfitted,
 )
 
 matplotlib.use("Agg")
@@ -76,7 +79,7 @@ def test_effects_are_the_curves():
     effects = model.effects()
     assert list(effects) == list(model.bins_.names)
     ages = effects["age"]
-    assert list(ages.columns) == ["from", "to", "effect", "noise"]
+    assert list(ages.columns) == ["from", "to", "effect", "noise", "share"]
     assert len(ages) == 33
     assert ages.iloc[-1][["from", "to"]].isna().all()
     assert list(effects["sex"]["value"]) == ["Female", "Male", "other"]
@@ -84,6 +87,22 @@ def test_effects_are_the_curves():
     assert (ages["noise"] > 0).any()
     several = fitted("three classes", max_interaction=1).effects()["sex"]
     assert list(several.columns[:4]) == ["value", "effect_0", "effect_1", "effect_2"]
+
+
+def test_curves_have_mean_0_over_the_records():
+    X, score = table(3000)
+    has_sex = (X["sex"] != "?").to_numpy()  # no record has another sex
+    model = unfitted("two classes", max_interaction=2)
+    labels = labels_of("two classes", score[has_sex])
+    functions = model.fit(X[has_sex], labels).shape_functions_
+    sexes = functions.curve("sex").set_index("value")
+    assert sexes.loc["other", "share"] < 0.02
+    for shape in functions:
+        weights = functions.shares[shape.columns[0]]
+        means = np.tensordot(weights, shape.values, 1)
+        assert np.abs(means).max() < 1e-12
+    # The twin weighs all codes alike, and the empty one pushes the others.
+    assert abs(sexes["effect"].mean()) > 1e-3
 
 
 def test_tables_of_pairs_are_found_in_any_order():
@@ -122,10 +141,11 @@ def test_noise_of_shapes_is_that_of_independent_leaves():
     boosted = model._model.boosted
     each = rng.uniform(0.5, 1.0, size=boosted.deviations.shape)
     boosted = replace(boosted, deviations=each, curves=None)
+    weights = shares_or_even(bins, boosted.shares)
     for _ in range(200):
         values = rng.normal(size=boosted.values.shape) * boosted.deviations
-        draws.append(_tables(replace(boosted, values=values), bins)[0])
-    _, told = _tables(boosted, bins)
+        draws.append(_tables(replace(boosted, values=values), bins, weights)[0])
+    _, told = _tables(boosted, bins, weights)
     for key, deviation in told.items():
         seen = np.std([draw[key] for draw in draws], axis=0)
         # Of 200 draws a deviation is off by 25 % less than once in a million.
@@ -139,7 +159,7 @@ def test_noise_of_shapes_is_that_of_independent_leaves():
 
 def test_shapes_are_drawn():
     model = fitted("three classes", max_interaction=2)
-    display = model.plot_shapes()
+    display = model.plot_effects()
     assert isinstance(display, Display)
     assert [axis.axison for axis in display.axes_] == [True] * 9
     assert all(axis.has_data() for axis in display.axes_)
@@ -148,9 +168,32 @@ def test_shapes_are_drawn():
     pair = next(s for s in model.shape_functions_ if len(s.columns) == 2)
     pair_names = [model.bins_.names[j] for j in pair.columns]
     figure, axes = plt.subplots(3, 3)
-    display = model.plot_shapes([*names, pair_names], ax=axes)
+    display = model.plot_effects([*names, pair_names], ax=axes)
     assert display.figure_ is figure
-    assert [axis.get_xlabel() for axis in axes.ravel()[:2]] == ["age", "gain"]
+    assert [axis.get_title() for axis in axes.ravel()[:2]] == ["age", "gain"]
     assert axes.ravel()[1].get_xscale() == "symlog"
     assert not axes.ravel()[8].axison
     plt.close(figure)
+
+
+def test_a_pair_without_interaction_is_not_drawn():
+    model = fitted("two classes", max_interaction=2)
+    functions = model.shape_functions_
+    (name,) = [
+        [model.bins_.names[j] for j in shape.columns]
+        for shape in functions
+        if len(shape.columns) == 2
+    ][:1]
+    pictures = model._pictures(0)
+    assert any(set(picture.columns) == set(name) for picture in pictures)
+    model._model = replace(model._model, boosted=without_pairs(model._model.boosted))
+    display = model.plot_effects()
+    assert not any(" x " in ax.get_title() for ax in display.axes_)
+    display = model.plot_effects([name])
+    assert display.ax_.texts[0].get_text() == "no interaction kept"
+    assert model._effect_units == ("log-odds of 1",)
+    plt.close("all")
+
+
+def without_pairs(boosted):
+    return replace(boosted, values=0 * boosted.values)

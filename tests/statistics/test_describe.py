@@ -327,3 +327,29 @@ def test_a_picture_has_a_panel_for_each_column_and_shows_its_counts():
     with pytest.raises(ValueError, match="one axis for each of 2"):
         found.plot(["age", "sex"], ax=display.axes_[:1])
     pyplot.close("all")
+
+
+def spikes(declared, **given):
+    """Largest count over the smallest, of ages that are equally frequent."""
+    ages = pd.DataFrame({"age": np.tile(np.arange(17, 91), 100)})
+    found = describe(ages, {"age": declared}, epsilon=math.inf, **given)
+    counts = found.histograms["age"].counts
+    return counts.max() / counts.min()
+
+
+def test_whole_numbers_have_a_bar_each_or_as_many():
+    assert spikes(Range(17, 90, whole=True)) == 1
+    assert spikes(Range(17, 90, whole=True), n_bins=37) == 1
+    # The twin does not know that ages are whole.
+    assert spikes(Range(17, 90)) == 2
+    ages = pd.DataFrame({"age": [17, 18, 18, 90], "kind": [1, 1, 2, 2]})
+    columns = {"age": Range(17, 90, whole=True), "kind": Range(1, 2, whole=True)}
+    given = {"epsilon": math.inf, "crosses": [("age", "kind")], "cross_bins": 8}
+    found = describe(ages, columns, **given)
+    counts = found.counts("age")
+    assert list(counts.index[:2]) == ["17", "18"]
+    assert list(counts["count"][:2]) == [1, 2]
+    crossed = found.crosstab("age", "kind")
+    assert list(crossed.index[:2]) == ["17 to 26", "27 to 36"]
+    assert list(crossed.columns) == ["1", "2"]
+    assert crossed.iloc[0].tolist() == [2, 1]
