@@ -86,7 +86,9 @@ def test_best_noisy_score_wins_and_all_are_released():
 def test_progress_may_be_shown_since_the_number_of_fits_is_public(capfd):
     search_for(verbose=1).fit(*numbered())
     told = capfd.readouterr()
-    assert told.out.splitlines() == [f"[search] step {i} of 3" for i in (1, 2, 3)]
+    assert told.out.splitlines() == [
+        f"[search] step {i + 1} of 3: answer={i}" for i in range(3)
+    ]
     assert told.err == ""
 
 

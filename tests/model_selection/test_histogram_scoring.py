@@ -14,7 +14,7 @@ from sklearn.metrics import (
 
 from skdp.model_selection import resolve_scoring
 from skdp.model_selection._scorer_sums import (
-    EQUAL,
+    LOG_ODDS,
     average_precision,
     roc_auc,
     smooth_roc_auc,
@@ -39,18 +39,18 @@ class Anything(BaseEstimator):
     predict = predict_proba = None
 
 
-def named(name, classes=(0, 1), thresholds=EQUAL):
+def named(name, classes=(0, 1), thresholds=LOG_ODDS):
     """The scorer of a name."""
     params = {"thresholds": thresholds} if name == "roc_auc" else None
     return resolve_scoring(name, Anything(), classes=classes, params=params)
 
 
 def scored(n=4000, seed=0):
-    """Labels, and scores in the middle of an interval."""
+    """Labels, and scores of every third interval, so that others do not order them."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < 0.3).astype(int)
     p = np.clip(rng.normal(0.35 + 0.25 * y, 0.2), 0, 1)
-    return y, (np.minimum(np.floor(p * 24), 23) + 0.5) / 24
+    return y, np.array(LOG_ODDS)[1::3][np.rint(p * 7).astype(int)]
 
 
 def test_roc_auc_of_tied_scores_is_scikit_learn_s():
