@@ -26,7 +26,6 @@ from skdp.model_selection._scorer_sums import (
     cell_counts,
     f_scores,
     roc_auc,
-    smooth_roc_auc,
 )
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.model_selection._scores import (
@@ -180,17 +179,6 @@ class PrivateEvaluation:
         Within an interval records are ordered as the intervals beside it suggest.
         """
         return roc_auc(self.counts)
-
-    @property
-    def smooth_roc_auc(self) -> float:
-        """Area under a smooth rising curve through the points of `roc_curve`.
-
-        At small budgets, with few intervals that are narrow at both ends, it is mostly
-        more accurate than `roc_auc` with many intervals, since fewer counts add less
-        noise. It is less accurate if labels are easy to tell apart; see
-        ``docs/guide/scores.md``.
-        """
-        return smooth_roc_auc(self.counts)
 
     @property
     def average_precision(self) -> float:

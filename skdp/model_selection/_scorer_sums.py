@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
 from scipy.special import expit
 from sklearn.metrics import get_scorer, mean_pinball_loss
 from sklearn.utils import check_random_state
@@ -773,28 +772,6 @@ def error_of_roc_auc(params: Params, statistic: FloatArray, noise: float) -> flo
     tied = in_any_order + (_ordered_within(counts) / 2) ** 2
     pairs = positive.sum() * negative.sum()
     return math.hypot(noise / shown, math.sqrt(tied) / pairs)
-
-
-def smooth_roc_auc(counts: FloatArray) -> float:
-    """Area under a smooth rising curve through the points of the ROC curve.
-
-    With few intervals it is more accurate than `roc_auc`, since it has no ties. The
-    curve is piecewise cubic (Fritsch and Carlson 1980), through the highest of the
-    points at one false positive rate, and at the end through the lowest.
-    """
-    negative, positive = counts
-    if min(negative.sum(), positive.sum()) < 0.5:
-        return 0.5
-    false, true = (
-        np.concatenate([[0.0], np.cumsum(each[::-1]) / each.sum()]).round(9)
-        for each in counts
-    )
-    places, at = np.unique(false, return_inverse=True)
-    highest = np.zeros(len(places))
-    np.maximum.at(highest, at, true)
-    highest[-1] = true[at == len(places) - 1].min()
-    area = PchipInterpolator(places, highest).integrate(0.0, 1.0)
-    return float(np.clip(area, 0.0, 1.0))
 
 
 def average_precision(counts: FloatArray) -> float:
