@@ -80,7 +80,7 @@ class PrivateScore:
         return self.value
 
     def _headline(self) -> str:
-        error = f"standard error of the noise: {self.standard_error:.2g}"
+        error = f"standard error: {self.standard_error:.2g}"
         return f"{self.scoring} = {self.value:.6g} ({error})"
 
     def __repr__(self) -> str:

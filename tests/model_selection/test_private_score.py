@@ -287,7 +287,7 @@ def test_what_a_score_shows():
     assert score.scoring == "accuracy"
     assert score.privacy.statement() in repr(score)
     assert "accuracy = " in repr(score)
-    assert "standard error of the noise: 0.0071" in repr(score)
+    assert "standard error: 0.0071" in repr(score)
     assert "<table>" in score._repr_html_()
     record = json.loads(score.privacy.to_json())
     assert record["event"]["event"] == "laplace"
