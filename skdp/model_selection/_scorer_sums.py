@@ -760,18 +760,21 @@ def error_of_roc_auc(params: Params, statistic: FloatArray, noise: float) -> flo
     cells = np.reshape(statistic, (2, -1))
     counts = np.maximum(cells, 0.0)
     negative, positive = counts
-    # Counts of at least 0 have records that are noise alone, which move the area
-    # towards a fixed one: a change of the truth shows by this factor.
-    shown = float(np.prod(cells.sum(axis=1) / np.maximum(counts.sum(axis=1), 1e-9)))
     if min(cells.sum(axis=1)) < 0.5:
         return 1.0
+    # Counts of at least 0 have records that are noise alone, which pull the area
+    # towards that of positive records spread evenly over the intervals. A change of
+    # the truth shows by this factor.
+    shown = float(np.prod(cells.sum(axis=1) / counts.sum(axis=1)))
+    even = np.ones_like(positive)
+    pull = (1 / shown - 1) * (roc_auc(counts) - roc_auc(np.stack([negative, even])))
     # The variance of Mann and Whitney's statistic of records in a random order.
     in_any_order = positive * negative @ (positive + negative + 1) / 12
     # Of a model with a few predictions the records of an interval are tied: the
     # interval of 1.96 errors just holds an area without the correction.
     tied = in_any_order + (_ordered_within(counts) / 2) ** 2
     pairs = positive.sum() * negative.sum()
-    return math.hypot(noise / shown, math.sqrt(tied) / pairs)
+    return math.hypot(noise / shown, pull, math.sqrt(tied) / pairs)
 
 
 def average_precision(counts: FloatArray) -> float:
