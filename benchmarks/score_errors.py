@@ -35,8 +35,7 @@ from skdp.model_selection import resolve_scoring
 _OF_LABELS = ("roc_auc", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss")
 _OF_TARGETS = ("r2", "neg_mean_squared_error")
 _POSITIVE, _SIZES, _EPSILONS = (0.01, 0.05, 0.5), (5_000, 20_000), (0.3, 1.0, 4.0)
-_SPREAD, _NEEDED = 1.2, 1.959964
-_BOUNDS = (-4.0, 4.0)
+_SPREAD, _NEEDED, _BOUNDS = 1.2, 1.959964, (-4.0, 4.0)
 
 
 class StatedLabel(Stated):

@@ -739,8 +739,7 @@ def roc_auc(counts: FloatArray) -> float:
 def _ordered_within(counts: FloatArray) -> float:
     """Pairs within the intervals that are in order, beyond one half of them.
 
-    Correct for densities that are polynomials of degree 4 over the intervals; see
-    ``docs/proofs/scores.md``.
+    Derived in ``docs/proofs/scores.md``, for smooth densities of the labels.
     """
     negative, positive = counts
     first, second = (
@@ -752,10 +751,7 @@ def _ordered_within(counts: FloatArray) -> float:
 def error_of_roc_auc(params: Params, statistic: FloatArray, noise: float) -> float:
     """The error of `roc_auc` by noise and by the order of records within intervals.
 
-    Parameters
-    ----------
-    noise : float
-        Root mean square change of the area by noise of the same size.
+    `noise` is the root mean square change of the area by noise of the same size.
     """
     cells = np.reshape(statistic, (2, -1))
     counts = np.maximum(cells, 0.0)
