@@ -16,7 +16,7 @@ from benchmarks._runner import BENCHMARKS, RESULTS, Benchmark, run
 MODULES = {
     "speed and memory": ("speed", "checkouts", "sources"),
     "peers and defaults": ("peers", "default", "declared", "edges", "boosting"),
-    "coverage, errors and audits": ("intervals", "errors", "audits"),
+    "coverage, errors and audits": ("intervals", "errors", "score_errors", "audits"),
     "other models": (
         "users", "federation", "recommenders", "networks", "choices", "sparse"
     ),

@@ -266,6 +266,16 @@ class Candidate:
     prepared: tuple[Prepared, ...]
 
 
+def name_of(params: Mapping[str, Any]) -> str:
+    """A candidate in one line: the names and values of its parameters."""
+    return ", ".join(
+        f"{name}={value:.4g}"
+        if isinstance(value, float)
+        else f"{name}={' '.join(repr(value).split())}"
+        for name, value in params.items()
+    )
+
+
 def steps_of(model: Any) -> list[Any]:
     """The private objects that an unfitted model is made of."""
     return [step for _, step in private_steps(model)]
@@ -600,20 +610,6 @@ class ScoredFit:
     model: Any
 
 
-class _ParallelFits(Parallel):
-    """Parallel fits that show how many are done; joblib would also show times."""
-
-    def __init__(self, progress: Progress, total: int, n_jobs: int | None) -> None:
-        super().__init__(n_jobs=n_jobs)
-        self._progress, self._total, self._n_shown = progress, total, 0
-
-    def print_progress(self) -> None:
-        """Called by joblib after every fit, and once more at the end."""
-        if self.n_completed_tasks > self._n_shown:
-            self._n_shown = self.n_completed_tasks
-            self._progress.step(self._n_shown, self._total)
-
-
 @dataclass(eq=False)
 class SearchJob(Records):
     """The records of one search and the work on them; the source of its answers.
@@ -622,6 +618,7 @@ class SearchJob(Records):
 
     `records` are private. Without a `seed` the noise is private; with one every fit
     takes a seed from `draws`. With an `order_seed` the order of records is public.
+    `names` are those of the candidates, which progress shows.
     Records of several owners are scored by their owners: no party gets exact scores.
     """
 
@@ -633,6 +630,7 @@ class SearchJob(Records):
     n_jobs: int | None
     verbose: bool
     order_seed: int | None = None
+    names: tuple[str, ...] = ()
     _exact: list[FloatArray] = field(default_factory=list)
     _validated: list[Any] = field(default_factory=list)
     facts: Facts = field(init=False)
@@ -687,17 +685,25 @@ class SearchJob(Records):
             for split in splits
         }
         progress = Progress("search", say and self.verbose)
-        run = _ParallelFits(progress, len(prepared), self.n_jobs)
+        # In the order of the candidates, whichever fit ends first.
+        run = Parallel(n_jobs=self.n_jobs, return_as="generator")
         seeds = self._seeds(len(prepared))
-        # A worker's death, or its traceback, could depend on a record, too.
-        done = _ended_in_one_way(
-            lambda: run(
+
+        def fitted() -> list[tuple[Any, FloatArray]]:
+            found = []
+            for trial in run(
                 delayed(_trial)(
                     ready, *taken[id(split)], seed, self.adjacency, self.scorer
                 )
                 for ready, split, seed in zip(prepared, splits, seeds, strict=True)
-            )
-        )
+            ):
+                found.append(trial)
+                note = f": {self.names[len(found) - 1]}" if say and self.names else ""
+                progress.step(len(found), len(prepared), note)
+            return found
+
+        # A worker's death, or its traceback, could depend on a record, too.
+        done = _ended_in_one_way(fitted)
         self._validated.extend(validation.X for _, validation in taken.values())
         first = len(self._exact)
         self._exact.extend(statistic for _, statistic in done)

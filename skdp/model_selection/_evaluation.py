@@ -26,7 +26,6 @@ from skdp.model_selection._scorer_sums import (
     cell_counts,
     f_scores,
     roc_auc,
-    smooth_roc_auc,
 )
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.model_selection._scores import (
@@ -118,8 +117,8 @@ class PrivateEvaluation:
     """Evaluation of a classifier of two labels by one noisy histogram.
 
     Everything except `labels`, `thresholds` and `error` is a private output or
-    post-processing, and costs nothing more. Errors include the noise alone, not the
-    sampling of records.
+    post-processing, and costs nothing more. Errors do not include the sampling of
+    records.
 
     Parameters
     ----------
@@ -135,6 +134,9 @@ class PrivateEvaluation:
         Standard deviation of the noise in one count, before counts were made at least 0
         and adjusted to their sum. Public.
     privacy_ : PrivacyRecord
+    roc_auc_error : float, default=nan
+        Standard error of `roc_auc`, by noise and by the order of records within
+        intervals; as in `private_score`. nan in evaluations stored by version 1.0.
     """
 
     labels: tuple[Any, Any]
@@ -142,37 +144,42 @@ class PrivateEvaluation:
     counts: FloatArray
     error: float
     privacy_: PrivacyRecord
+    roc_auc_error: float = math.nan
+
+    @classmethod
+    def of(
+        cls,
+        scoring: PrivateScoring,
+        statistic: FloatArray,
+        deviation: float,
+        n_samples: int,
+        privacy: PrivacyRecord,
+    ) -> Self:
+        """The evaluation by a released statistic of ``"roc_auc"``.
+
+        Parameters
+        ----------
+        deviation : float
+            Standard deviation of the noise in each entry.
+        n_samples : int
+        """
+        low, high = scoring.params["classes"]
+        return cls(
+            (low, high),
+            np.array(scoring.params["thresholds"]),
+            cell_counts(scoring.params, statistic, n_samples),
+            deviation,
+            privacy,
+            scoring.error(statistic, deviation, n_samples),
+        )
 
     @property
     def roc_auc(self) -> float:
-        """Area under the ROC curve; records in one interval count as tied."""
-        return roc_auc(self.counts)
+        """Area under the ROC curve.
 
-    @property
-    def smooth_roc_auc(self) -> float:
-        """Area under a smooth rising curve through the points of `roc_curve`.
-
-        At small budgets, with few intervals that are narrow at both ends, it is mostly
-        more accurate than `roc_auc` with many intervals, since fewer counts add less
-        noise. It is less accurate if labels are easy to tell apart; see
-        ``docs/guide/scores.md``.
+        Within an interval records are ordered as the intervals beside it suggest.
         """
-        return smooth_roc_auc(self.counts)
-
-    @property
-    def roc_auc_error(self) -> float:
-        """Standard error of the noise in `roc_auc`, to first order."""
-        negative, positive = self.counts
-        n_negative, n_positive = float(negative.sum()), float(positive.sum())
-        if min(n_negative, n_positive) < 0.5:
-            return math.inf
-        below = (np.cumsum(negative) - negative / 2) / n_negative
-        above = (n_positive - np.cumsum(positive) + positive / 2) / n_positive
-        moved = np.hypot(
-            np.linalg.norm(below - self.roc_auc) / n_positive,
-            np.linalg.norm(above - self.roc_auc) / n_negative,
-        )
-        return float(self.error * moved)
+        return roc_auc(self.counts)
 
     @property
     def average_precision(self) -> float:
@@ -385,7 +392,7 @@ class PrivateEvaluation:
 
     def _numbers(self) -> dict[str, str]:
         return {
-            "ROC AUC": f"{self.roc_auc:.4f} (noise: {self.roc_auc_error:.2g})",
+            "ROC AUC": f"{self.roc_auc:.4f} (error: {self.roc_auc_error:.2g})",
             "average precision": f"{self.average_precision:.4f}",
             "F1 at 1/2": f"{self.f_score():.4f}",
             "expected calibration error": f"{self.calibration_error():.4f}",
@@ -463,7 +470,7 @@ def private_evaluation(
     thresholds : sequence of floats or None, default=None
         Ends of the intervals of the probability: rising, from 0 to 1. More ends resolve
         ranks more finely, and add more noise; for a rare label most ends should be near
-        0. None: 24 intervals of equal width.
+        0. None: 24 intervals, narrow at both ends.
     %(random_state, ledger)s
 
     Returns
@@ -511,13 +518,11 @@ def private_evaluation(
     if scoring is DISAGREEMENTS:
         one, other = found.value.tolist()
         return PrivateComparison(one, other, found.deviation, n_samples, found.record)
-    counts = cell_counts(scoring.params, found.value, n_samples)
-    labels = scoring.params["classes"]
-    if "thresholds" not in scoring.params:
-        return PrivateConfusionMatrix(labels, counts, found.deviation, found.record)
-    low, high = labels
-    ends = np.array(scoring.params["thresholds"])
-    return PrivateEvaluation((low, high), ends, counts, found.deviation, found.record)
+    value, deviation, record = found.value, found.deviation, found.record
+    if "thresholds" in scoring.params:
+        return PrivateEvaluation.of(scoring, value, deviation, n_samples, record)
+    counts = cell_counts(scoring.params, value, n_samples)
+    return PrivateConfusionMatrix(scoring.params["classes"], counts, deviation, record)
 
 
 def _counted(
@@ -587,7 +592,7 @@ class PrivacyUtilityDisplay:
         Rising.
     values : sequence of float
     errors : sequence of float, or None, default=None
-        Standard errors of the noise in the values; 0 where none is known.
+        Standard errors of the values.
     measured : str, default=""
         Meaning of the values.
     cost : str, default=""
@@ -741,7 +746,7 @@ class PrivacyUtilityDisplay:
         if paid:
             cost += f"; scores together {_together([x.privacy for x in paid])}"
         order = sorted(range(len(records)), key=lambda i: records[i].epsilon)
-        errors = [paid[i].standard_error or 0.0 for i in order] if paid else None
+        errors = [paid[i].standard_error for i in order] if paid else None
         display = cls(
             [records[i].epsilon for i in order],
             [float(scores[i]) for i in order],

@@ -27,7 +27,6 @@ from skdp.model_selection._scorer_sums import (
     PrivateScoring,
     accuracy_of,
     balanced_accuracy_of,
-    cell_counts,
     checked_thresholds,
     f1_of_positive,
 )
@@ -145,11 +144,8 @@ class EvaluatedClassifier(PrivateSearch):
             statistic, deviation = choice.statistic, choice.deviation
         (fitted,) = plan.chosen.method.needs(1.0, facts)
         n_held_out = facts.n_samples - fitted.rows
-        counts = cell_counts(scorer.params, statistic, n_held_out)
-        low, high = scorer.params["classes"]
-        ends = np.array(scorer.params["thresholds"])
-        self.evaluation_ = PrivateEvaluation(
-            (low, high), ends, counts, deviation, record
+        self.evaluation_ = PrivateEvaluation.of(
+            scorer, statistic, deviation, n_held_out, record
         )
         self._read_off(self.evaluation_)
 

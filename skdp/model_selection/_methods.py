@@ -72,14 +72,16 @@ class Choice:
     `index` is the position of the chosen candidate and `estimator` its fitted model;
     without a model, a fixed default takes its place. `score` is the released score of
     the candidate, or nan. `scores`, of shape (n_candidates,), are the scores of all
-    candidates, if they were released. `statistic`, of shape (size,), is the statistic
-    of the scorer, if it was released, and `deviation` the deviation of its noise.
+    candidates, if they were released, and `errors` their standard errors. `statistic`,
+    of shape (size,), is the statistic of the scorer, if it was released, and
+    `deviation` the deviation of its noise.
     """
 
     index: int
     estimator: Any
     score: float
     scores: NDArray[np.float64] | None = None
+    errors: NDArray[np.float64] | None = None
     statistic: FloatArray | None = None
     deviation: float = 0.0
 
@@ -315,14 +317,15 @@ class Composition(Method):
         split = Split(order[:trained], order[trained : trained + scored])
         prepared = [candidate.prepared[0] for candidate in candidates]
         trials = job.fit_and_score(prepared, [split] * len(prepared), say=True)
-        query = scores_of(job.known(trials), facts)
-        released = answers.ask(query).value.reshape(len(trials), -1)
+        found = answers.ask(scores_of(job.known(trials), facts))
+        released = found.value.reshape(len(trials), -1)
         scores = np.array([job.scorer.score(row, scored) for row in released])
+        errors = [job.scorer.error(row, found.deviation, scored) for row in released]
         best = best_of(released, scores, facts)
         rows = None if self.tuning_fraction is None else order[trained + scored :]
         finals = [candidate.prepared[1] for candidate in candidates]
         model = job.fit_one(finals, best, rows)
-        return Choice(best, model, float(scores[best]), scores)
+        return Choice(best, model, float(scores[best]), scores, np.array(errors))
 
 
 # -------------------------------------------- RandomStopping: a secret number of trials

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from skdp._base import PrivateEstimator, Signal, warn_of_noise
 from skdp._show import card, page, table
-from skdp.model_selection._candidates import Candidate, Need, steps_of
+from skdp.model_selection._candidates import Candidate, Need, name_of, steps_of
 from skdp.pipeline._walk import walk
 from skdp.privacy.release._record import PrivacyRecord
 
@@ -23,7 +23,9 @@ from skdp.privacy.release._record import PrivacyRecord
 
 
 def results_table(
-    grid: list[dict[str, Any]], scores: NDArray[np.float64] | None
+    grid: list[dict[str, Any]],
+    scores: NDArray[np.float64] | None,
+    errors: NDArray[np.float64] | None,
 ) -> dict[str, Any]:
     """``cv_results_``: the candidates, and their scores if they were released."""
     table: dict[str, Any] = {"params": grid}
@@ -35,6 +37,7 @@ def results_table(
         table[f"param_{name}"] = column
     if scores is not None:
         table["mean_test_score"] = scores
+        table["error_test_score"] = errors
         table["rank_test_score"] = rankdata(-scores, method="min").astype(np.int32)
     return table
 
@@ -115,7 +118,7 @@ class SearchReport:
         if not math.isnan(self.best_score):
             score = f"{self.best_score:.4f} (noisy, {self.scoring}, while tuning)"
         return [
-            ("chosen", _told(self.candidates[self.best_index])),
+            ("chosen", name_of(self.candidates[self.best_index])),
             ("its score", score),
             ("model", "fitted" if self.has_model else _NO_MODEL),
             ("candidates", str(len(self.candidates))),
@@ -158,19 +161,12 @@ class SearchReport:
 
     def _row(self, i: int) -> tuple[str, ...]:
         mark = "chosen" if i == self.best_index else ""
-        told = (mark, _told(self.candidates[i]))
+        told = (mark, name_of(self.candidates[i]))
         if self.scores is None:
             return told
         low, high = min(self.scores), max(self.scores)
         share = (self.scores[i] - low) / (high - low) if high > low else 1.0
         return (*told, f"{self.scores[i]:.4f}", "█" * (1 + round(share * (_BAR - 1))))
-
-
-def _told(params: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}"
-        for name, value in params.items()
-    )
 
 
 # ------------------------------------------- Noise that dominates every fit of a search

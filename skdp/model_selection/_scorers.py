@@ -19,16 +19,19 @@ from skdp._input import declared_labels
 from skdp.model_selection._scorer_sums import (
     CONFUSION,
     CURVE,
-    EQUAL,
     GAIN,
+    LOG_ODDS,
     LOSS,
     RECALLS,
     Addend,
     NamedScoring,
+    OfSums,
     Params,
     PrivateScoring,
+    WholeError,
     checked_thresholds,
     column,
+    error_of_roc_auc,
     f1_macro,
     f1_of_positive,
     interval_of,
@@ -206,6 +209,8 @@ class ScoreKind:
     of_sums : callable or None, default=None
         The score, from params, the statistic and the number of records. None: in
         proportion to the mean.
+    whole_error : callable or None, default=None
+        The error of the score, from params, the statistic and the error from noise.
     ends : callable
         Lowest and highest score, from params.
     response_method : {"predict", "predict_proba"}, default="predict"
@@ -220,7 +225,8 @@ class ScoreKind:
     rate: Callable[..., NDArray[Any]]
     added: Addend
     size: Callable[[Params], int] = lambda params: 1
-    of_sums: Callable[[Params, FloatArray, int], float] | None = None
+    of_sums: OfSums | None = None
+    whole_error: WholeError | None = None
     ends: Callable[[Params], tuple[float, float]] = lambda params: (0.0, 1.0)
     response_method: str = "predict"
     n_labels: str | None = None
@@ -252,6 +258,7 @@ class ScoreKind:
             added=self.added,
             size=self.size(params),
             of_sums=self.of_sums,
+            whole_error=self.whole_error,
         )
 
 
@@ -312,9 +319,10 @@ SCORINGS: dict[str, ScoreKind] = {
         added=CURVE,
         size=lambda params: 2 * (len(params["thresholds"]) - 1),
         of_sums=partial(of_cells, roc_auc),
+        whole_error=error_of_roc_auc,
         response_method="predict_proba",
         n_labels="two",
-        settings={"thresholds": (EQUAL, checked_thresholds)},
+        settings={"thresholds": (LOG_ODDS, checked_thresholds)},
     ),
     "f1": replace(_F1_MACRO, of_sums=partial(of_cells, f1_of_positive), n_labels="two"),
     "f1_macro": _F1_MACRO,
@@ -383,7 +391,7 @@ def resolve_scoring(
         * ``least`` of ``"r2"``, in [-1e6, 0]: lower scores are reported as this one; -1
           by default;
         * ``thresholds`` of ``"roc_auc"``, rising from 0 to 1: ends of the intervals in
-          which probabilities are counted; 24 of equal width by default.
+          which probabilities are counted; 24 by default, narrow near 0 and 1.
 
     Returns
     -------

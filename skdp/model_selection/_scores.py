@@ -66,9 +66,11 @@ class PrivateScore:
     ----------
     value : float
         The score, greater is better. Private output.
-    standard_error : float or None
-        Standard error of the noise alone, in units of the score, without the sampling
-        of records. Public. None for scores that are not a multiple of one sum.
+    standard_error : float
+        Standard error of the score of these records, in units of the score, without the
+        sampling of records: noise, and for "roc_auc" the order of records within
+        intervals. At most the range of the score. Public if the score is a mean over
+        the records; otherwise post-processing of the release.
     scoring : str
         scikit-learn's name. Public.
     privacy : PrivacyRecord
@@ -76,7 +78,7 @@ class PrivateScore:
     """
 
     value: float
-    standard_error: float | None
+    standard_error: float
     scoring: str
     privacy: PrivacyRecord
 
@@ -84,10 +86,8 @@ class PrivateScore:
         return self.value
 
     def _headline(self) -> str:
-        noise = ""
-        if self.standard_error is not None:
-            noise = f" (standard error of the noise: {self.standard_error:.2g})"
-        return f"{self.scoring} = {self.value:.6g}{noise}"
+        error = f"standard error: {self.standard_error:.2g}"
+        return f"{self.scoring} = {self.value:.6g} ({error})"
 
     def __repr__(self) -> str:
         return f"{self._headline()}\n{self.privacy!r}"
@@ -233,19 +233,25 @@ class ScoreStatistic(Statistics[ReleasedT]):
         return answers.ask(self.query)
 
 
-class ScoreValue(ScoreStatistic[float]):
-    """The score that follows from its statistic; without noise scikit-learn's."""
+class ScoreValue(ScoreStatistic[tuple[float, float]]):
+    """The score and its error, from its statistic; without noise scikit-learn's."""
 
-    def run(self, answers: Answers, problem: Question, progress: Progress, /) -> float:
+    def run(
+        self, answers: Answers, problem: Question, progress: Progress, /
+    ) -> tuple[float, float]:
         if isinstance(answers, ExactAnswers):
             (estimator,), table = self.query.models, answers.records
             assert isinstance(table, ScoredTable)  # others need a finite epsilon
-            return self.scoring.of_raw_data(estimator, table.X, table.y)
-        released = super().run(answers, problem, progress).value
-        return self.scoring.score(released, problem.n_samples)
+            return self.scoring.of_raw_data(estimator, table.X, table.y), 0.0
+        released = super().run(answers, problem, progress)
+        n_samples, deviation = problem.n_samples, released.deviation
+        return (
+            self.scoring.score(released.value, n_samples),
+            self.scoring.error(released.value, deviation, n_samples),
+        )
 
-    def rehearse(self, answers: Answers, problem: Question, /) -> float:
-        return self.scoring.lowest
+    def rehearse(self, answers: Answers, problem: Question, /) -> tuple[float, float]:
+        return self.scoring.lowest, 0.0
 
 
 StatisticT = TypeVar("StatisticT", bound=ScoreStatistic[Any])
@@ -326,13 +332,8 @@ class ScoreRelease(PrivateRelease):
 
     def score(self, solver: ScoreValue, why: str, table: Scored) -> PrivateScore:
         """The score of a table, released and stated."""
-        value = self._fit(solver, why, table, "private_score")
-        scoring, deviation = solver.scoring, self.privacy_.noise_scale
-        assert deviation is not None  # of a search alone
-        error = None
-        if solver.law is None or scoring.is_single:
-            error = (scoring.highest - scoring.lowest) / table.n_samples * deviation
-        return PrivateScore(value, error, scoring.name, self.privacy_)
+        value, error = self._fit(solver, why, table, "private_score")
+        return PrivateScore(value, error, solver.scoring.name, self.privacy_)
 
     def statistic(
         self, solver: ScoreStatistic[Released], why: str, table: Scored

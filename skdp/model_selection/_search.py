@@ -32,6 +32,7 @@ from skdp.model_selection._candidates import (
     SearchRecords,
     accept,
     check_tunable,
+    name_of,
     silenced,
     sized,
 )
@@ -260,6 +261,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             verbose=bool(self.verbose),
             # Several owners must know the order by which records are divided.
             order_seed=None if owners_now() is None else door.public_seed(),
+            names=tuple(name_of(candidate.params) for candidate in plan.candidates),
         )
         planned = PlannedFit(
             problem=facts,
@@ -407,7 +409,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self.best_index_ = choice.index
         self.best_params_ = grid[choice.index]
         self.best_score_ = choice.score
-        self.cv_results_ = results_table(grid, choice.scores)
+        self.cv_results_ = results_table(grid, choice.scores, choice.errors)
         self.scoring_ = plan.facts.scorer.name
         self.has_model_ = choice.estimator is not None
         # Without a model, a fixed one replaces it, which refuses bad input too.
@@ -571,7 +573,8 @@ default="auto"
         Number of fits at the same time, as in scikit-learn. Each fit draws its noise
         independently.
     verbose : bool or int, default=False
-        Show progress where the number of fits is public.
+        Show each fitted candidate where the number of fits is public; if there are
+        many, some of them.
     %(random_state, ledger)s
         The search is charged once.
 
@@ -592,8 +595,9 @@ default="auto"
         Private output: noisy score of the chosen candidate while tuning; nan with
         "disjoint_splits", which releases no score.
     cv_results_ : dict
-        Public: the candidates. Private outputs: ``mean_test_score`` and
-        ``rank_test_score``, with "composition" only.
+        Public: the candidates. With "composition" also, as private outputs,
+        ``mean_test_score``, ``rank_test_score`` and ``error_test_score``, the standard
+        error of the score by noise (as ``standard_error`` of `private_score`).
     scoring_ : str
         Public.
     %(privacy_)s

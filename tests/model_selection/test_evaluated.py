@@ -26,7 +26,7 @@ from skdp import (
     set_budget,
 )
 from skdp.audit._exact import replayed, told_apart
-from skdp.model_selection import _held_out_models, _methods, _search
+from skdp.model_selection import _evaluation, _methods, _search
 from skdp.model_selection._scorer_sums import NamedScoring
 from skdp.privacy import epsilon_of
 from skdp.privacy.release import _door
@@ -232,7 +232,7 @@ def read_off(kind, counts_of, monkeypatch):
             for module in (_door, _search):
                 patch.setattr(module, "calibrate", _calibrated_once)
             if counts_of is not None:
-                patch.setattr(_held_out_models, "cell_counts", counts_of(noise))
+                patch.setattr(_evaluation, "cell_counts", counts_of(noise))
             found.append(READ_OFF[kind](model.fit(*table)))
 
     for at in range(N):

@@ -14,10 +14,9 @@ from sklearn.metrics import (
 
 from skdp.model_selection import resolve_scoring
 from skdp.model_selection._scorer_sums import (
-    EQUAL,
+    LOG_ODDS,
     average_precision,
     roc_auc,
-    smooth_roc_auc,
 )
 
 
@@ -39,18 +38,18 @@ class Anything(BaseEstimator):
     predict = predict_proba = None
 
 
-def named(name, classes=(0, 1), thresholds=EQUAL):
+def named(name, classes=(0, 1), thresholds=LOG_ODDS):
     """The scorer of a name."""
     params = {"thresholds": thresholds} if name == "roc_auc" else None
     return resolve_scoring(name, Anything(), classes=classes, params=params)
 
 
 def scored(n=4000, seed=0):
-    """Labels, and scores in the middle of an interval."""
+    """Labels, and scores of every third interval, so that others do not order them."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < 0.3).astype(int)
     p = np.clip(rng.normal(0.35 + 0.25 * y, 0.2), 0, 1)
-    return y, (np.minimum(np.floor(p * 24), 23) + 0.5) / 24
+    return y, np.array(LOG_ODDS)[1::3][np.rint(p * 7).astype(int)]
 
 
 def test_roc_auc_of_tied_scores_is_scikit_learn_s():
@@ -134,7 +133,7 @@ def test_labels_that_are_not_two():
             named("f1_macro", classes)
 
 
-def test_a_smooth_curve_has_no_ties():
+def test_ties_of_an_interval_are_corrected():
     rng = np.random.default_rng(0)
     y = (rng.random(20_000) < 0.3).astype(int)
     odds = rng.normal(size=20_000) + 1.5 * y
@@ -142,13 +141,15 @@ def test_a_smooth_curve_has_no_ties():
     ends = np.quantile(odds, np.linspace(0, 1, 7)[1:-1])
     counts = np.zeros((2, 6))
     np.add.at(counts, (y, np.searchsorted(ends, odds)), 1)
-    assert abs(smooth_roc_auc(counts) - exact) < 0.003
-    assert abs(roc_auc(counts) - exact) > 0.008
+    assert abs(roc_auc(counts) - exact) < 0.002
+    # Every second interval is empty: nothing orders the records of the others.
+    apart = np.insert(counts, range(1, 7), 0.0, axis=1)
+    assert abs(roc_auc(np.insert(apart, range(0, 12, 2), 0.0, axis=1)) - exact) > 0.008
 
 
 def test_counts_of_nothing_are_worth_what_chance_is():
     nothing = np.zeros((2, 4))
-    assert smooth_roc_auc(nothing) == roc_auc(nothing) == 0.5
+    assert roc_auc(nothing) == 0.5
     assert average_precision(nothing) == 0.0
     # One positive record, in the last interval alone.
     assert average_precision(np.array([[3.0, 0, 0], [0, 0, 1.0]])) == 1.0

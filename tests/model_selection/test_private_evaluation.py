@@ -58,7 +58,9 @@ def test_without_noise_it_is_what_scikit_learn_says():
     weights = np.histogram(p, np.linspace(0, 1, 11))[0]
     expected = np.average(np.abs(positive - predicted), weights=weights[weights > 0])
     assert fine.expected_calibration_error == pytest.approx(expected, abs=3e-3)
-    assert found.error == 0.0 == found.roc_auc_error
+    assert found.error == 0.0
+    # Records in one interval are in an order that counts do not show.
+    assert 0 < found.roc_auc_error < 2e-3
 
 
 def test_one_event_is_charged(tmp_path):

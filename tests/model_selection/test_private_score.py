@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.sparse import csr_array
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, make_scorer, mean_pinball_loss
 from sklearn.pipeline import make_pipeline
 
@@ -24,7 +25,7 @@ from skdp import (
     private_score,
 )
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
-from skdp.model_selection import SCORINGS, resolve_scoring
+from skdp.model_selection import SCORINGS, _scorer_sums, resolve_scoring
 from skdp.privacy import (
     ComposedEvent,
     GaussianEvent,
@@ -219,6 +220,44 @@ def test_standard_error_is_that_of_the_noise(scoring):
     assert scores[0].standard_error < 0.02 * (scorer.highest - scorer.lowest)
 
 
+def in_errors(scoring):
+    """Distances of 200 releases from the exact score, in errors; label 0 is rare."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(scale=1.5, size=(4000, 1)) + 4
+    if SCORINGS[scoring].task == "regression":
+        y, kind = rng.normal(X[:, 0], 1.0).clip(-4, 12), LinearRegression
+        facts = {"target_bounds": (-4, 12), "epsilon": 4.0}
+    else:
+        y, kind = (rng.random(4000) < expit(X[:, 0])).astype(int), LogisticRegression
+        facts = {"epsilon": 1.0}
+    model = kind().fit(X, y)
+    exact, facts = get_scorer(scoring)(model, X, y), facts | {"scoring": scoring}
+    scores = [private_score(model, X, y, random_state=i, **facts) for i in range(200)]
+    return np.array([abs(x.value - exact) / x.standard_error for x in scores])
+
+
+# Where an interval holds the score with probability 0.93, fewer than 163 of 200 have
+# probability 2e-8.
+LEAST_HELD = 163
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "f1_macro", "r2"])
+def test_errors_hold_the_exact_score(scoring):
+    away = in_errors(scoring)
+    assert np.sum(away <= 1.96) >= LEAST_HELD
+    assert np.sum(3 * away <= 1.96) < LEAST_HELD  # errors are not far too large
+
+
+def test_broken_twin_without_the_noise_of_one_label_is_caught(monkeypatch):
+    whole = _scorer_sums._pseudo_noise
+
+    def of_positive(size):
+        return whole(size) * (np.arange(size) % 2)  # labels take turns
+
+    monkeypatch.setattr(_scorer_sums, "_pseudo_noise", of_positive)
+    assert np.sum(in_errors("balanced_accuracy") <= 1.96) < LEAST_HELD
+
+
 @every_scoring
 def test_without_privacy_the_score_is_scikit_learn_s(scoring, tmp_path):
     model, X, y, facts = fitted(SCORINGS[scoring].task, scoring)
@@ -248,14 +287,14 @@ def test_what_a_score_shows():
     assert score.scoring == "accuracy"
     assert score.privacy.statement() in repr(score)
     assert "accuracy = " in repr(score)
-    assert "standard error of the noise: 0.0071" in repr(score)
+    assert "standard error: 0.0071" in repr(score)
     assert "<table>" in score._repr_html_()
     record = json.loads(score.privacy.to_json())
     assert record["event"]["event"] == "laplace"
     assert (record["n_samples"], record["n_features"]) == (200, 4)
     balanced = private_score(model, X, y, scoring="balanced_accuracy", epsilon=1.0)
-    assert balanced.standard_error is None
-    assert "standard error" not in repr(balanced)
+    assert 0.01 < balanced.standard_error < 0.05
+    assert "standard error" in repr(balanced)
     assert json.loads(balanced.privacy.to_json())["solver_params"] == {
         "classes": [0, 1, 2]
     }

@@ -157,7 +157,7 @@ def test_attributes_are_the_documented_ones(method, delta):
         assert f"{name}" in DPRandomizedSearchCV.__doc__, name
     shown = {"params", "param_answer"}
     if method == "composition":
-        shown |= {"mean_test_score", "rank_test_score"}
+        shown |= {"mean_test_score", "error_test_score", "rank_test_score"}
         best = search.cv_results_["rank_test_score"][search.best_index_]
         assert best == 1
     assert set(search.cv_results_) == shown
