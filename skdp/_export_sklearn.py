@@ -119,7 +119,7 @@ def _clipped(
     width, n = norm / scale, len(center)
     moved = -center / width
     lengths = _distances(np.stack([np.zeros(n), moved]))
-    rounding = math.sqrt(slack) or 1e-300
+    rounding = math.sqrt(slack) or 1e-100
     own = float(np.linalg.norm(moved))
     added = _scaled(np.array([0.0, -own]), np.array([1.0, 1 / rounding]))
     norms = make_pipeline(lengths, added, _distances(np.zeros((1, 2))))
@@ -172,7 +172,8 @@ def _encoded(column: dict[str, Any]) -> tuple[Any, FloatArray, list[Any]]:
         for n in column["levels"]
     ]
     steps.append(MinMaxScaler((-1, 1), clip=True))
-    steps.append(FeatureUnion([("line", "passthrough"), *hats]))
+    if hats:
+        steps.append(FeatureUnion([("line", "passthrough"), *hats]))
     return make_pipeline(*steps), np.array(column["weight"]), [low, high]
 
 
@@ -200,7 +201,7 @@ def _last(
     made.fit(rows, labels)
     made.coef_, made.intercept_ = weights.T, bias
     if classes is None:
-        made.coef_, made.intercept_ = weights[:, 0], float(bias[0])
+        made.coef_, made.intercept_ = weights[:, 0], bias[0]
     end = described["steps"][-1]
     return _exponential(made, **end["with"]) if end["step"] == "exponential" else made
 
