@@ -27,7 +27,7 @@ OLDEST_TESTS = tests/contract
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint clean python
+.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-onnx test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint clean python
 
 help:
 	@echo "make dev          install what contributors need into .venv (1 minute)"
@@ -47,6 +47,7 @@ help:
 	@echo "make test         install, then run the tests (4 minutes on 2 cores)"
 	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
 	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
+	@echo "make test-onnx    the tests of ONNX"
 	@echo "make test-wide    the rest of cross products, of which make test runs a covering part"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-rest    these four in one session, as CI runs them"
@@ -123,6 +124,10 @@ test: $(VENV)/.installed-test
 
 test-engines: $(VENV)/.installed-test
 	$(PYTEST) -m "engines and not slow and not wide" tests/io
+
+# Conversion to ONNX, which needs packages of 110 MB.
+test-onnx: $(VENV)/.installed-test $(VENV)/.installed-onnx
+	$(PYTEST) -k onnx tests/test_export.py
 
 test-papers: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench and not wide" tests/papers skdp/papers

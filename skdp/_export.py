@@ -17,7 +17,6 @@ from skdp._base import PrivateEstimator
 from skdp._export_sklearn import as_pipeline
 from skdp._predictor import Predictor
 from skdp._version import __version__
-from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------------------- Steps of a model
 
@@ -53,7 +52,7 @@ _CALLS = {
 class Exported(PrivateEstimator):
     """A fitted model that can leave without skdp."""
 
-    privacy_: PrivacyRecord
+    privacy_: Any
 
     @abstractmethod
     def _steps(self) -> list[Step]:
