@@ -77,7 +77,9 @@ class _Session:
         self._session = InferenceSession(text)
 
     def predict_proba(self, X: dict[str, np.ndarray]) -> Any:
-        return self._session.run(None, X)[-1]
+        # skl2onnx changes names that are no identifiers.
+        names = [each.name for each in self._session.get_inputs()]
+        return self._session.run(None, dict(zip(names, X.values(), strict=True)))[-1]
 
 
 def _as_onnx(model: Any, X: Any) -> tuple[Any, int, Any]:

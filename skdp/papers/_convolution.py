@@ -248,12 +248,9 @@ class ConvolutionLayer:
 
         Of shape (n_positions, n_inputs), and (pool * pool, n_windows).
         """
-        n_pixels, positions = (
-            math.prod(self.image),
-            np.arange(math.prod(self.positions)),
-        )
-        pixels = self.patches(np.arange(1, n_pixels + 1)[None])[0]
-        image = positions.reshape(self.positions)
+        numbers = np.arange(1.0, math.prod(self.image) + 1)
+        pixels = self.patches(numbers[None])[0].astype(np.int64)
+        image = np.arange(math.prod(self.positions)).reshape(self.positions)
         windows = [
             image[self._window(*divmod(k, self.own.pool))].ravel()
             for k in range(self.own.pool**2)
