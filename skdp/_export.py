@@ -102,8 +102,8 @@ class Exported(PrivateEstimator):
         The file holds the JSON of `to_json` and the code that reads it, at most 60
         lines. ``from file import model`` gives an object with `predict` and, as this
         model has them, `decision_function` and `predict_proba`. It predicts the same
-        numbers: rows are clipped, and declared columns read, as in `fit`. X may be an
-        array, a data frame, a mapping from names to columns, or a list of rows.
+        numbers, in double precision: rows are clipped, and declared columns read, as in
+        `fit`. X may be an array, a data frame, or a mapping from names to columns.
 
         Parameters
         ----------
@@ -116,9 +116,11 @@ class Exported(PrivateEstimator):
     def export_sklearn(self) -> Pipeline:
         """The model as a fitted pipeline of scikit-learn's classes.
 
-        The pipeline predicts the same numbers, can be pickled and loaded without skdp,
-        and can be converted to ONNX by skl2onnx. The last step is a linear model or a
-        network of scikit-learn; earlier steps clip rows as `fit` does.
+        The pipeline predicts the same numbers (those of networks with tanh or logistic
+        units within 1e-10), and can be pickled and loaded without skdp. The last step
+        is a linear model or a network of scikit-learn; earlier steps clip rows as `fit`
+        does. skl2onnx can convert it where no row is clipped and no column is encoded
+        as a curve.
 
         Returns
         -------
@@ -129,6 +131,16 @@ class Exported(PrivateEstimator):
         ValueError
             If scikit-learn has no classes that predict the same numbers, as for boosted
             trees, dates and missing cells. `export_predictor` exports every model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdp import DPLinearRegression
+        >>> X = np.linspace(-1, 1, 2000)[:, None]
+        >>> model = DPLinearRegression(1.0, target_bounds=(-2, 2)).fit(X, 2 * X[:, 0])
+        >>> pipeline = model.export_sklearn()
+        >>> bool(np.allclose(pipeline.predict(3 * X), model.predict(3 * X)))
+        True
         """
         described = self._to_dict()
         return as_pipeline(described)

@@ -479,3 +479,21 @@ def test_onnx_of_declared_columns():
     feed = {"age": X[["age"]].to_numpy(), "sex": X[["sex"]].to_numpy(dtype=object)}
     found = session.run(None, feed)[-1]
     assert np.allclose(found, model.predict_proba(X), rtol=0, atol=1e-10)
+
+
+def test_a_model_without_features_leaves(left):
+    model, X, *_ = left["selected"]
+    empty = pickle.loads(pickle.dumps(model))
+    empty.coef_ = 0 * empty.coef_
+    for found in (Predictor(empty.to_json()), empty.export_sklearn()):
+        assert is_same(empty.predict_proba(X), found.predict_proba(X))
+
+
+def test_labels_and_rows_of_other_types():
+    X = rows(300, 0).astype(np.float32)
+    model = skdp.DPLogisticRegression(20.0, classes=[False, True], random_state=0)
+    model.fit(X, X[:, 0] > 0)
+    exact, reader = X.astype(np.float64), Predictor(model.to_json())
+    assert is_same(model.decision_function(exact), reader.decision_function(exact))
+    assert reader.predict(exact).dtype == bool
+    assert np.array_equal(reader.predict(X), model.predict(exact))

@@ -15,8 +15,8 @@ BUGS: list[Bug] = [
         "exported trees put numbers at an edge below it",
         "encoder",
         "skdp/preprocessing/_exported.py",
-        "        is_above = _intervals(axis.to_unit(middle), block.count)[0] >= codes\n",
-        "        is_above = _intervals(axis.to_unit(middle), block.count)[0] > codes\n",
+        "(axis.to_unit(middle), block.count)[0] >= codes",
+        "(axis.to_unit(middle), block.count)[0] > codes",
         ("tests/test_export.py::test_numbers_at_edges_are_in_the_same_interval",),
     ),
     Bug(
