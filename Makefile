@@ -27,7 +27,7 @@ OLDEST_TESTS = tests/contract
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint where clean python
+.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-onnx test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint where clean python
 
 help:
 	@echo "make dev          install what contributors need into .venv (1 minute)"
@@ -50,6 +50,7 @@ help:
 	@echo "make test-wide    the rest of cross products, of which make test runs a covering part"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-rest    these four in one session, as CI runs them"
+	@echo "make test-onnx    the tests of ONNX, which CI runs too"
 	@echo "make test-bugs    plant each bug of tests/bugs and run the tests that must find it"
 	@echo "make test-all     all tests, and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
@@ -124,6 +125,10 @@ test: $(VENV)/.installed-test
 
 test-engines: $(VENV)/.installed-test
 	$(PYTEST) -m "engines and not slow and not wide" tests/io
+
+# Conversion to ONNX, which needs packages of 110 MB.
+test-onnx: $(VENV)/.installed-test $(VENV)/.installed-onnx
+	$(PYTEST) -k onnx tests/test_export.py
 
 test-papers: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench and not wide" tests/papers skdp/papers

@@ -14,7 +14,7 @@ from benchmarks._runner import BENCHMARKS, RESULTS, Benchmark, run
 
 # By what they measure.
 MODULES = {
-    "speed and memory": ("speed", "checkouts", "sources"),
+    "speed and memory": ("speed", "checkouts", "sources", "exports"),
     "peers and defaults": ("peers", "default", "declared", "edges", "boosting"),
     "coverage, errors and audits": ("intervals", "errors", "score_errors", "audits"),
     "other models": (

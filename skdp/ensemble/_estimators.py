@@ -29,11 +29,13 @@ from skdp._checks import (
     check_target_bounds,
 )
 from skdp._effects import units_of_classes
+from skdp._export import Step, step
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, fit
 from skdp._input import (
     expected_labels,
     label_weights,
     unweighted,
+    weighted_by,
 )
 from skdp._users import UsersToFit
 from skdp.ensemble._boosting import (
@@ -504,11 +506,10 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     def _expected_labels(self) -> Any:
         return expected_labels(self.classes, self.class_weight)
 
-    def _facts(self) -> dict[str, Any]:
-        facts = {"classes": self.classes_.tolist()}
-        if self._label_weights:
-            facts["class_weight"] = list(self._label_weights)
-        return facts
+    def _outputs(self) -> dict[str, Any]:
+        weights = self._label_weights if self.correct_prior else ()
+        shift = weighted_by(weights).tolist()
+        return {"classes": self.classes_.tolist(), "label_shift": shift}
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions: logits of the second class, or of each of several.
@@ -588,6 +589,10 @@ def _probabilities(raw: np.ndarray) -> np.ndarray:
 
 
 # ---------------------------------------------------------- DPGradientBoostingRegressor
+
+
+# Smaller numbers have the same exponential, 0.
+_LEAST_LOG = -1000.0
 
 
 class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoosting):
@@ -796,9 +801,11 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         """The score that rates the model if none is named."""
         return scored_by(self.loss)
 
-    def _facts(self) -> dict[str, Any]:
-        ends = [self._middle - self._half, self._middle + self._half]
-        return {"target_bounds": ends, "link": "log" if self._is_log else "identity"}
+    def _steps(self) -> list[Step]:
+        steps, high = super()._steps(), self._middle + self._half
+        if self._is_log:
+            steps.append(step("exponential", low=_LEAST_LOG, high=math.log(high)))
+        return steps
 
     def _predicted(self, raw: np.ndarray) -> np.ndarray:
         """Raw predictions in units of the target."""

@@ -1,8 +1,7 @@
-"""Importances, JSON and plots of a fitted boosted model."""
+"""Importances, steps and plots of a fitted boosted model."""
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray
-from skdp._base import PrivateEstimator
 from skdp._effects import PairAxis, Picture, PlotsEffects, pair_picture, pictures_of
-from skdp.ensemble._boosting import BoostedTrees
+from skdp._export import Exported, Step, step
 from skdp.ensemble._shapes import Model, ShapeFunctions
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees, read_to_predict
 from skdp.io._table import TakesSources
-from skdp.preprocessing import _blocks as blocks
+from skdp.preprocessing._exported import coded
 
 # -------------------------------------------------------------------------- Importances
 # They follow from public draws of codes alone.
@@ -81,77 +79,49 @@ def _centred(raw: FloatArray) -> FloatArray:
     return centred
 
 
-# --------------------------------------------------------------- JSON of a fitted model
+# -------------------------------------------------------------- Steps of a fitted model
 
 
-# Raised when a field changes its meaning.
-SCHEMA = 1
-
-
-def to_json(
-    facts: dict[str, Any],
-    bins: Bins,
-    names: tuple[str, ...],
-    boosted: BoostedTrees,
-    tables: ShapeFunctions | None,
-) -> str:
-    """A fitted model as JSON text.
-
-    Parameters
-    ----------
-    facts : dict
-        Facts about the model that come first, JSON-ready.
-    bins : Bins
-    names : tuple of str
-        Names of declared columns.
-    boosted : BoostedTrees
-    tables : ShapeFunctions or None
-        Tables that are added to the trees.
-    """
-    described = {
-        "schema": SCHEMA,
-        **facts,
-        "columns": [_column(column, names) for column in bins.columns],
-        "start": boosted.start.tolist(),
-        "trees": [
-            _node(boosted.trees, bins, boosted.values[t], t, 0)
-            for t in range(len(boosted.trees))
-        ],
-    }
-    added = []
+def steps_of(
+    bins: Bins, names: tuple[str, ...], model: Model, units: tuple[float, float]
+) -> list[Step]:
+    """Codes of the columns, and what they add up to; `units` as in `FittedTrees`."""
+    columns = [_column(column, names) for column in bins.columns]
+    boosted, start, tables = model.boosted, model.boosted.start, []
     if boosted.curves is not None:
-        pairs = zip(bins.names, boosted.curves.tables, strict=True)
-        added += [_table([name], values) for name, values in pairs]
-    if tables is not None:
-        described["start"] = (boosted.start + tables.intercept).tolist()
-        added += [
-            _table([bins.names[j] for j in shape.columns], shape.values)
-            for shape in tables
-        ]
-    if added:
-        described["tables"] = added
-    return json.dumps(described, allow_nan=False)
+        tables += [_table((j,), own) for j, own in enumerate(boosted.curves.tables)]
+    if model.tables is not None:
+        start = start + model.tables.intercept
+        tables += [_table(shape.columns, shape.values) for shape in model.tables]
+    trees = [
+        _node(boosted.trees, values, t, 0) for t, values in enumerate(boosted.values)
+    ]
+    factor, shift = units
+    return [
+        step("table", columns=columns),
+        step(
+            "boost",
+            start=start,
+            trees=trees,
+            tables=tables,
+            factor=factor,
+            shift=shift,
+        ),
+    ]
 
 
-def _table(names: list[str], values: FloatArray) -> dict[str, Any]:
+def _table(columns: tuple[int, ...], values: FloatArray) -> dict[str, Any]:
     """Effects of the codes of one column, or of two."""
-    return {"columns": names, "values": values.tolist()}
+    return {"columns": list(columns), "values": values.tolist()}
 
 
 def _column(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": column.name, "of": names[column.source]}
-    if isinstance(column.block, blocks.DatePart):
-        found["part"] = column.block.name
-    edges = column.edges
-    if isinstance(column.block, blocks.Intervals) and edges is not None:
-        found["log"] = column.is_log
-        found["edges"] = [_plain(edge) for edge in edges]
-    else:
-        found["values"] = list(column.values or ())
-    return found | {"other": column.other, "missing": column.missing}
+    of = {"name": column.name, "of": names[column.source], "at": column.source}
+    read = coded(column.block, column.other)
+    return of | read | {"missing": column.missing, "weight": 1}
 
 
-def _node(trees: RandomTrees, bins: Bins, values: Any, tree: int, node: int) -> Any:
+def _node(trees: RandomTrees, values: Any, tree: int, node: int) -> Any:
     """A question with the nodes for both answers, or a leaf's value."""
     n_nodes = trees.feature.shape[1]
     if node >= n_nodes:
@@ -159,35 +129,13 @@ def _node(trees: RandomTrees, bins: Bins, values: Any, tree: int, node: int) -> 
         return float(leaf[0]) if len(leaf) == 1 else leaf.tolist()
     right = trees.goes_right(tree, node)
     if not right.any():
-        return _node(trees, bins, values, tree, 2 * node + 1)
-    column = bins.columns[trees.feature[tree, node]]
+        return _node(trees, values, tree, 2 * node + 1)
     return {
-        "column": column.name,
-        **_question(column, right),
-        "then": _node(trees, bins, values, tree, 2 * node + 2),
-        "else": _node(trees, bins, values, tree, 2 * node + 1),
+        "column": int(trees.feature[tree, node]),
+        "yes": right.astype(int).tolist(),
+        "then": _node(trees, values, tree, 2 * node + 2),
+        "else": _node(trees, values, tree, 2 * node + 1),
     }
-
-
-def _question(column: BinnedColumn, right: np.ndarray) -> dict[str, Any]:
-    """The values for which the answer is yes."""
-    present, asked = right[: column.n_values], {}
-    edges, values = column.edges, column.values
-    if edges is not None:
-        first = int(np.argmax(present))
-        asked["at_least"] = _plain(edges[first]) if present.any() else None
-    else:
-        pairs = zip(values or (), present, strict=True)
-        asked["in"] = [value for value, is_right in pairs if is_right]
-    if column.other is not None:
-        asked["other"] = bool(right[column.other])
-    if column.missing is not None:
-        asked["missing"] = bool(right[column.missing])
-    return asked
-
-
-def _plain(edge: Any) -> Any:
-    return str(edge) if isinstance(edge, np.datetime64) else float(edge)
 
 
 # --------------------------------------- FittedTrees: post-processing of a fitted model
@@ -197,8 +145,8 @@ def _axis(column: BinnedColumn) -> PairAxis:
     return PairAxis(column.edges, column.labels, column.is_log)
 
 
-class FittedTrees(PlotsEffects, TakesSources, PrivateEstimator):
-    """Raw predictions, shapes, importances and JSON of a fitted model."""
+class FittedTrees(PlotsEffects, TakesSources, Exported):
+    """Raw predictions, effects, importances and steps of a fitted model."""
 
     encoder_: Any
     bins_: Bins
@@ -340,50 +288,8 @@ classes, (n_samples, n_features, n_classes)
                 found.append(pair_picture((first.name, second.name), axes, values))
         return found
 
-    def to_json(self) -> str:
-        """The whole model as JSON that needs no skdp to be read.
-
-        To predict from it, first clip each value to the first and last edge of its
-        column. The fields are:
-
-        * ``columns``: for each coded column its ``name``, the declared column (``of``),
-          and ``edges`` (``log`` if they are even in logarithms) or ``values`` by code;
-          ``other`` and ``missing`` are codes or null;
-        * ``start``: raw predictions before any tree;
-        * ``trees``: a leaf is a number, or a list with one number for each class; a
-          node has a ``column``, a question (``at_least`` a number, ``in`` a list;
-          ``other``, ``missing``: whether these cells count as yes), and ``then`` and
-          ``else``;
-        * ``tables``: values to add, by the codes of their ``columns``;
-        * ``factor``, ``shift``: the raw prediction is ``factor`` times the sum plus
-          ``shift``;
-        * ``link``: ``log`` if a regression predicts the exponential of the sum, which
-          is at most the upper bound;
-        * ``class_weight``: by class, over the largest; their logarithms are in
-          ``start`` and ``trees``, and not in ``predict_proba``;
-        * ``classes``, ``target_bounds``, ``privacy``: facts, and the statement.
-
-        Returns
-        -------
-        str
-        """
-        check_is_fitted(self)
-        factor, shift = self._units
-        facts = {
-            "estimator": type(self).__name__,
-            "factor": factor,
-            "shift": shift,
-            **self._facts(),
-            "privacy": self.privacy_.to_dict(),
-        }
-        model = self._model
-        return to_json(
-            facts, self.bins_, self.encoder_._names, model.boosted, model.tables
-        )
-
-    @abstractmethod
-    def _facts(self) -> dict[str, Any]:
-        """Further facts about the model for `to_json`, JSON-ready."""
+    def _steps(self) -> list[Step]:
+        return steps_of(self.bins_, self.encoder_._names, self._model, self._units)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")

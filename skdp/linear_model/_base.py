@@ -22,6 +22,7 @@ from skdp._base import Forecast, Signal, relaxed
 from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
 from skdp._effects import Picture, PlotsEffects, pictures_of
+from skdp._export import Exported, Step, step
 from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.exceptions import HiddenCoefficientsWarning
@@ -33,6 +34,7 @@ from skdp.linear_model._rows import (
     encoder_of,
     knots_within,
     states_of,
+    step_to_predict,
 )
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
@@ -140,7 +142,7 @@ def n_units(rows: LinearRows, users: UsersToFit | None, n_parts: int = 1) -> int
     return (rows.n_rows if users is None else users.n_users) * n_parts
 
 
-class DPEstimator(PlotsEffects, TakesSources, PrivateModel):
+class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
     """Solver and privacy record of a private model.
 
     A subclass's ``_fit`` validates its input, states the loss and the regularisation,
@@ -305,6 +307,21 @@ class DPEstimator(PlotsEffects, TakesSources, PrivateModel):
                 X = clip_rows(X, norm)
             return centring.products(X, coef).astype(dtype, copy=False)
         return clipped_products(X, coef, norm)
+
+    def _steps(self) -> list[Step]:
+        bias = np.atleast_1d(self.intercept_)
+        clips, coef = self._product_steps(np.atleast_2d(self.coef_).T)
+        return [step_to_predict(self), *clips, step("layer", weights=coef, bias=bias)]
+
+    def _product_steps(self, coef: np.ndarray) -> tuple[list[Step], np.ndarray]:
+        """The clips of `_products` as steps, and the weights of what they return."""
+        steps, norm = [], self.privacy_.data_norm
+        if math.isfinite(norm) and not hasattr(self, "encoder_"):
+            steps.append(step("clip", norm=norm))
+        if hasattr(self, "center_"):
+            centring = Centring(self.center_, self.scale_, self.row_norm_)
+            steps.append(step("centre", **centring.facts))
+        return steps, coef
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

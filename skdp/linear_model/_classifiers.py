@@ -23,6 +23,7 @@ from skdp._input import (
     label_weights,
     largest_weight,
     unweighted,
+    weighted_by,
 )
 from skdp.io._table import ScoresSources, Table
 from skdp.linear_model._base import (
@@ -286,6 +287,9 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         raw: np.ndarray = self._products(X, self.coef_.T) + self.intercept_
         return raw
 
+    def _outputs(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist()}
+
     def predict(self, X: Any) -> np.ndarray:
         """Labels with the highest raw predictions, of shape (n_samples,)."""
         raw = self.decision_function(X)
@@ -328,6 +332,10 @@ class LogisticModel(LinearClassifier):
         if raw.ndim == 1:
             return np.column_stack([expit(-raw), expit(raw)])
         return np.asarray(softmax(raw, axis=1))
+
+    def _outputs(self) -> dict[str, Any]:
+        weights = self._label_weights if self.correct_prior else ()
+        return super()._outputs() | {"label_shift": weighted_by(weights).tolist()}
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.metrics import d2_tweedie_score
 
 from skdp._checks import check_real, check_target_bounds
+from skdp._export import Step, step
 from skdp.linear_model._regressors import LinearRegressor, Units
 from skdp.losses._base import FARTHEST, Loss
 from skdp.losses._objective import LinearObjective
@@ -129,6 +130,10 @@ class LogLinkRegressor(LinearRegressor):
         ndarray of shape (n_samples,)
         """
         return np.asarray(np.exp(np.clip(self._raw(X), *self._log_bounds)))
+
+    def _steps(self) -> list[Step]:
+        low, high = self._log_bounds
+        return [*super()._steps(), step("exponential", low=low, high=high)]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Fraction of deviance explained (D²); reads raw data and is not private.

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._checks import check_count
+from skdp._export import Step, step
 from skdp._input import check_rows
 from skdp._quiet import warn_once
 from skdp._users import UsersToFit
@@ -20,6 +21,7 @@ from skdp.io._table import Table, has_declared_norm
 from skdp.pipeline._walk import leaf_in_pipeline
 from skdp.preprocessing._cells import Cells
 from skdp.preprocessing._encoder import Encoding, KnotRule, TableEncoder
+from skdp.preprocessing._exported import features
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
@@ -230,3 +232,14 @@ def rows_to_predict(model: Any, X: Any) -> Any:
     if encoder is None:
         return check_rows(model, X, reset=False, accept_sparse=True)
     return encoder._rows(X, is_sparse=None)
+
+
+def step_to_predict(model: Any) -> Step:
+    """`rows_to_predict` as a step of an exported model."""
+    encoder = getattr(model, "encoder_", None)
+    if encoder is not None:
+        return step("table", columns=features(encoder))
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{i}" for i in range(model.n_features_in_)]
+    return step("numbers", names=list(map(str, names)))

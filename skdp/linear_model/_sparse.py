@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import clip_entries, columns_at
 from skdp._base import Signal, relaxed
 from skdp._checks import check_alpha, check_count, check_data_norm, check_real
+from skdp._export import Step, step
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._classifiers import LogisticModel
 from skdp.linear_model._regressors import LinearRegressor
@@ -95,6 +96,18 @@ class SparseModel(DPEstimator):
         if record.feature_bound < record.data_norm:
             X = clip_entries(X, record.feature_bound)
         return super()._products(X, coef)
+
+    def _product_steps(self, coef: np.ndarray) -> tuple[list[Step], np.ndarray]:
+        record, steps = self.privacy_, []
+        if record.solver in SOLVERS and SOLVERS[record.solver].clips_selected:
+            # A model without features has one with a weight of 0.
+            chosen = self.get_support(indices=True) if np.any(coef) else np.array([0])
+            steps.append(step("select", indices=chosen))
+            coef = coef[chosen]
+        if record.feature_bound < record.data_norm:
+            steps.append(step("limit", bound=record.feature_bound))
+        others, coef = super()._product_steps(coef)
+        return steps + others, coef
 
     def _checked_bound(self) -> float:
         if self.feature_bound is None:

@@ -300,6 +300,11 @@ class PlacedLayer(Protocol):
         """Approximate mean squared norm of a unit's inputs over that of the image."""
         ...
 
+    @property
+    def places(self) -> dict[str, Any]:
+        """Where the layer's inputs come from, for a model that leaves without skdp."""
+        ...
+
     def sums(self, *, is_exact: bool) -> Any:
         """The class of gradient sums of a network that begins with these layers.
 

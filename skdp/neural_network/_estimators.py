@@ -17,6 +17,7 @@ from skdp._input import (
     expected_labels,
     label_weights,
     unweighted,
+    weighted_by,
 )
 from skdp.io._table import ScoresSources, Table
 from skdp.linear_model._rows import public_facts, rows_to_fit
@@ -260,6 +261,11 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         """Log-odds, without the weights of labels if these are asked for."""
         raw = self.decision_function(X)
         return unweighted(raw, self._label_weights) if self.correct_prior else raw
+
+    def _outputs(self) -> dict[str, Any]:
+        weights = self._label_weights if self.correct_prior else ()
+        shift = weighted_by(weights).tolist() if _is_probable(self) else None
+        return {"classes": self.classes_.tolist(), "label_shift": shift}
 
     def predict(self, X: Any) -> np.ndarray:
         """The label of the highest raw prediction of each row: (n_samples,)."""

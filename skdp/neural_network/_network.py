@@ -15,9 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, in_dtype
 from skdp._base import Forecast, relaxed
 from skdp._checks import check_alpha, check_choice, check_count, check_data_norm
+from skdp._export import Exported, Step, step
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp.io._table import TakesSources
-from skdp.linear_model._rows import LinearRows, encoder_of, rows_to_predict
+from skdp.linear_model._rows import (
+    LinearRows,
+    encoder_of,
+    rows_to_predict,
+    step_to_predict,
+)
 from skdp.losses._base import Loss
 from skdp.losses._objective import (
     ACTIVATIONS,
@@ -43,7 +49,7 @@ from skdp.sums._grid_rows import clipped_products
 from skdp.tables._source import Source
 
 
-class PrivateNetwork(TakesSources, PrivateModel):
+class PrivateNetwork(TakesSources, Exported, PrivateModel):
     """Fully connected layers, trained along noisy sums of clipped gradients.
 
     A subclass's ``fit`` validates its input, states the loss, calls `_train`, and keeps
@@ -309,6 +315,21 @@ class PrivateNetwork(TakesSources, PrivateModel):
         for coef, intercept in layers:
             raw = ACTIVATIONS[self._activation].value(raw) @ coef + intercept
         return np.asarray(raw)
+
+    def _steps(self) -> list[Step]:
+        steps, placed = [step_to_predict(self)], self._convolved
+        if math.isfinite(self._row_norm) and not hasattr(self, "encoder_"):
+            steps.append(step("clip", norm=self._row_norm))
+        for i, (coef, bias) in enumerate(
+            zip(self.coefs_, self.intercepts_, strict=True)
+        ):
+            if i and self._activation != "identity":
+                steps.append(step(self._activation))
+            is_convolution = i < len(placed)
+            name = "convolve" if is_convolution else "layer"
+            places = placed[i].places if is_convolution else {}
+            steps.append(step(name, **places, weights=coef, bias=bias))
+        return steps
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")

@@ -242,6 +242,21 @@ class ConvolutionLayer:
         seen = seen[:, ::stride, :: stride * channels]
         return seen.reshape(n, -1, self.n_inputs)
 
+    @property
+    def places(self) -> dict[str, Any]:
+        """Pixels of each patch, from 1, 0 for the padding; positions of each window.
+
+        Of shape (n_positions, n_inputs), and (pool * pool, n_windows).
+        """
+        numbers = np.arange(1.0, math.prod(self.image) + 1)
+        pixels = self.patches(numbers[None])[0].astype(np.int64)
+        image = np.arange(math.prod(self.positions)).reshape(self.positions)
+        windows = [
+            image[self._window(*divmod(k, self.own.pool))].ravel()
+            for k in range(self.own.pool**2)
+        ]
+        return {"patches": pixels, "windows": np.stack(windows)}
+
     def put_back(self, patches: FloatArray) -> FloatArray:
         """Sums of patches at their positions: the derivatives by `values`."""
         n, (height, width, channels) = len(patches), self.image

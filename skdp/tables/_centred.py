@@ -17,6 +17,11 @@ from skdp.tables._source import Block, Remote, Source
 SHARE_BITS = 20
 
 
+def _slack(n_features: int) -> float:
+    """Bound on the rounding error of a row's squared norm, over that of its terms."""
+    return 8 * (n_features + 64) * UNIT_ROUNDOFF
+
+
 @dataclass(frozen=True, eq=False)
 class Centring:
     """The centre, scale and clip of rows; released or public.
@@ -55,6 +60,16 @@ class Centring:
         factor = (rows.factor * self.norm)[:, None]
         return np.asarray(factor * (X @ coef - self.centre @ coef) + self.centre @ coef)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a reader needs for `products`."""
+        return {
+            "center": self.centre,
+            "scale": self.scale,
+            "norm": self.norm,
+            "slack": _slack(len(self.centre)),
+        }
+
     def weights(self, inner: FloatArray) -> FloatArray:
         """Weights in units of the features, from weights of centred rows."""
         return np.asarray(inner * (self.scale / self.norm)[:, None])
@@ -73,7 +88,7 @@ class Centring:
         # Add the rounding error of cancelling terms, so that no row is longer than 1.
         own = X.terms if isinstance(X, StateRows) else lengths
         terms = own + float(np.linalg.norm(centre))
-        lost = 8 * (X.shape[1] + 64) * UNIT_ROUNDOFF * terms**2
+        lost = _slack(X.shape[1]) * terms**2
         norms = np.sqrt(np.maximum(squares, 0.0) + lost)
         factor = 1 / np.maximum(norms, self.norm)
         return CentredMatrix(X, centre, factor, norms, self.norm)

@@ -12,6 +12,22 @@ S = "tests/statistics"
 
 BUGS: list[Bug] = [
     Bug(
+        "exported trees put numbers at an edge below it",
+        "encoder",
+        "skdp/preprocessing/_exported.py",
+        "(axis.to_unit(middle), block.count)[0] >= codes",
+        "(axis.to_unit(middle), block.count)[0] > codes",
+        ("tests/test_export.py::test_numbers_at_edges_are_in_the_same_interval",),
+    ),
+    Bug(
+        "an exported curve of missing cells is that of its middle",
+        "encoder",
+        "skdp/preprocessing/_exported.py",
+        'if each["is"] == "curve" else _NONE}',
+        'if each["is"] != "curve" else _NONE}',
+        ("tests/test_export.py::test_a_file_predicts_the_same_without_skdp",),
+    ),
+    Bug(
         "a category that is not declared is the first one",
         "encoder",
         BLOCKS,

@@ -44,7 +44,7 @@ def test_probabilities_are_those_of_the_records_and_decisions_of_weights():
     assert 2 * np.mean(plain.predict(X)) < np.mean(decided)
     assert np.mean(decided == (p > 0.1)) > 0.85
     assert np.array_equal(decided, heavy.decision_function(X) > 0)
-    assert json.loads(heavy.to_json())["class_weight"] == [1 / 9, 1.0]
+    assert json.loads(heavy.to_json())["label_shift"] == pytest.approx([np.log(9)])
     # The broken twin is not moved back.
     heavy.set_params(correct_prior=False)
     assert heavy.predict_proba(X)[:, 1].mean() > 3 * p.mean()
