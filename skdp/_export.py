@@ -52,8 +52,6 @@ _CALLS = {
 class Exported(PrivateEstimator):
     """A fitted model that can leave without skdp."""
 
-    privacy_: Any
-
     @abstractmethod
     def _steps(self) -> list[Step]:
         """Steps from X to raw predictions, and of a regressor to predictions."""
