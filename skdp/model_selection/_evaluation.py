@@ -17,6 +17,7 @@ from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
 from skdp._shared_docs import fill_docs
 from skdp._show import axes_or_new, card
+from skdp.io._table import Table
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._scorer_sums import (
     DISAGREEMENTS,
@@ -29,9 +30,11 @@ from skdp.model_selection._scorer_sums import (
 )
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.model_selection._scores import (
+    HOW_TO_PASS_USERS,
     PrivateComparison,
     PrivateScore,
     ScoreRelease,
+    grid_of,
     released_statistic,
 )
 from skdp.pipeline._report import total_of
@@ -470,7 +473,8 @@ def private_evaluation(
     thresholds : sequence of floats or None, default=None
         Ends of the intervals of the probability: rising, from 0 to 1. More ends resolve
         ranks more finely, and add more noise; for a rare label most ends should be near
-        0. None: 24 intervals, narrow at both ends.
+        0. None: 24 intervals, narrow at both ends; 48 from
+        40,000 records times epsilon on, and 96 from 400,000 on.
     %(random_state, ledger)s
 
     Returns
@@ -512,6 +516,11 @@ def private_evaluation(
         epsilon, delta, adjacency, random_state, ledger, privacy_unit
     )
     scoring = _counted(estimator, classes, response_method, thresholds)
+    if "thresholds" in scoring.params and thresholds is None:
+        budget, table = release._check_privacy_params(), Table.of(X, y, groups)
+        users = table.users_of_release(release, budget, HOW_TO_PASS_USERS)
+        grid = grid_of(table, users, epsilon)
+        scoring = _counted(estimator, classes, response_method, grid)
     models = tuple(estimator) if isinstance(estimator, list) else estimator
     found = released_statistic(release, scoring, models, X, y, groups)
     n_samples = found.record.n_samples

@@ -34,7 +34,7 @@ from skdp.io._passes import shown_to
 from skdp.io._scores import SourceScores, scores_of
 from skdp.io._table import Table
 from skdp.model_selection._candidates import ScoredTable
-from skdp.model_selection._scorer_sums import PrivateScoring
+from skdp.model_selection._scorer_sums import PrivateScoring, log_odds_grid
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
@@ -55,7 +55,7 @@ from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, Scores
 
 # Records that are scored.
 Scored = ScoredTable | SourceScores
-_HOW = "Pass groups=ids."
+HOW_TO_PASS_USERS = "Pass groups=ids."
 
 
 @dataclass(frozen=True)
@@ -203,14 +203,28 @@ def private_score(
     budget = release._check_privacy_params()
     check_is_fitted(estimator)
     table = Table.of(X, y, groups)
-    users = table.users_of_release(release, budget, _HOW)
+    users = table.users_of_release(release, budget, HOW_TO_PASS_USERS)
+    params = None
+    if isinstance(scoring, str) and scoring == "roc_auc":
+        params = {"thresholds": grid_of(table, users, epsilon)}
     found = resolve_scoring(
-        scoring, estimator, classes=classes, target_bounds=target_bounds
+        scoring,
+        estimator,
+        classes=classes,
+        target_bounds=target_bounds,
+        params=params,
     )
     gaussian = _why_gaussian(table, has_ledger=ledger is not None)
     solver, why = _settled(ScoreValue, estimator, found, budget, adjacency, gaussian)
     scored = _accepted(estimator, found, table, users, budget)
     return table.during(lambda: release.score(solver, why, scored))
+
+
+def grid_of(table: Table, users: Any, epsilon: float) -> tuple[float, ...]:
+    """The default intervals of probabilities for a table; from public facts."""
+    n_rows = len(table.y) if hasattr(table.y, "__len__") else 0
+    n_samples = table.count(n_rows) if users is None else users.n_users
+    return log_odds_grid(n_samples, epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +329,7 @@ def released_statistic(
     """
     budget = release._check_privacy_params()
     table = Table.of(X, y, groups)
-    users = table.users_of_release(release, budget, _HOW)
+    users = table.users_of_release(release, budget, HOW_TO_PASS_USERS)
     gaussian = _why_gaussian(table, has_ledger=release.ledger is not None)
     settled = _settled(
         ScoreStatistic, estimator, scoring, budget, release.adjacency, gaussian
