@@ -54,6 +54,8 @@ from skdp.sums._record_sums import ErrorSum, TargetSum
 # edges the fits that pass are fits whose noise added curvature: at three, 6 % of the
 # fits of a table with 2 % positives passed, and their 95 % intervals held 86 %.
 _CLEAR, _MOST_BENT = 4.0, 1.0
+# Eigenvalues within so many edges are alike.
+_ALIKE = 2.0
 # Larger numbers are cut, so that squares do not overflow.
 _LARGEST = 1e140
 
@@ -111,9 +113,16 @@ class NewtonStep:
 
     @cached_property
     def is_clear(self) -> np.ndarray:
-        """Which directions of the spectrum noise leaves clear."""
+        """Which directions of the spectrum noise leaves clear.
+
+        The edge is that of the noise among directions with eigenvalues alike, which
+        noise mixes: a direction alone below the others is clear earlier.
+        """
+        eigenvalues = self._spectrum[0]
         edge = edge_of(self.curvature_noise, len(self.start))
-        return np.asarray(self._spectrum[0] > max(_CLEAR * edge, 0.0))
+        alike = np.searchsorted(eigenvalues, eigenvalues + _ALIKE * edge)
+        edges = self.curvature_noise * np.sqrt(2 * alike)
+        return np.asarray(eigenvalues > np.maximum(_CLEAR * edges, 0.0))
 
     @cached_property
     def _inverse(self) -> FloatArray:
