@@ -153,8 +153,8 @@ class NoiseDominatesWarning(_Documented, UserWarning):
     """
 
 
-class HiddenCoefficientsWarning(_Documented, UserWarning):
-    """Noise hides coefficients, or some records weigh less in their estimates.
+class CoefficientErrorsWarning(_Documented, UserWarning):
+    """Noise hides coefficients, or biases them: some records weigh less.
 
     The warning follows from released numbers only and comes after the fit, which is
     paid for and kept.

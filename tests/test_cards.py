@@ -20,6 +20,7 @@ import skdp._show
 from skdp import (
     BudgetLedger,
     DPLogisticRegression,
+    columns,
     describe,
     forecast,
     privacy_report,
@@ -77,6 +78,7 @@ def shown(model, folder):
         PrivateComparison(3.0, 2.0, 1.0, 9, record),
         PrivateConfusionMatrix(labels, np.eye(2), 1.0, record),
         PrivateEvaluation(labels, edges, counts, 1.0, record),
+        columns.check(frame, {"c": [POISON]}),
         describe(frame, declared, crosses=[(POISON, "c")]),
         AuditResult(
             estimator=POISON,

@@ -212,7 +212,7 @@ def test_coverage_is_that_of_the_coefficients():
     shown = intervals._summary(
         np.array([[1.5, 1, 0, np.nan], [np.inf, 1, 1, np.nan]]), 0
     )
-    assert shown == "told 50 %, holds 50.0 ± 0.0 %, least 0.0 %, width 1.50"
+    assert shown == "given 50 %, holds 50.0 ± 0.0 %, least 0.0 %, width 1.50"
 
 
 def test_two_calls_take_turns():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from skdp._show import card
 from skdp.preprocessing._cells import (
     TYPES,
     WORDS,
@@ -79,18 +79,23 @@ class Check:
         return bool(self._problems)
 
     def __repr__(self) -> str:
-        lines = [
-            f"{each.column}: {each.problem}"
-            + (f" in {each.cells:,} cells ({each.share:.2%})" if each.cells else "")
-            + (f": {each.detail}" if each.detail else "")
-            for each in self._problems
-        ]
+        lines = [f"{name}: {text}" for name, text in self._rows()]
         return "\n".join([_NOT_PRIVATE, *(lines or ["All cells are as declared."])])
 
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            (
+                each.column,
+                each.problem
+                + (f" in {each.cells:,} cells ({each.share:.2%})" if each.cells else "")
+                + (f": {each.detail}" if each.detail else ""),
+            )
+            for each in self._problems
+        ]
+
     def _repr_html_(self) -> str:
-        shown = self.to_frame().to_html(index=False) if self else ""
-        last = "" if self else "<p>All cells are as declared.</p>"
-        return f"<p><b>{escape(_NOT_PRIVATE)}</b></p>{shown}{last}"
+        rows = self._rows() or [("result", "All cells are as declared.")]
+        return card(_NOT_PRIVATE, rows, is_good=False)
 
 
 def check(frame: Any, columns: Any) -> Check:

@@ -25,7 +25,7 @@ from skdp._effects import Picture, PlotsEffects, pictures_of
 from skdp._export import Exported, Step, step
 from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
-from skdp.exceptions import HiddenCoefficientsWarning
+from skdp.exceptions import CoefficientErrorsWarning
 from skdp.io._table import Table, TakesSources
 from skdp.linear_model._rows import (
     LinearRows,
@@ -289,6 +289,11 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
         # With a delta above 0, "auto" chooses only solvers with Gaussian noise.
         return bool(self.delta > 0 and (named is None or named.adds_in_squares))
 
+    def _has_lines(self) -> bool:
+        """Whether declared numbers are lines, since the solver states their errors."""
+        named = named_solver(self.solver, self.solver_params)
+        return named is not None and named.kind.is_for_errors
+
     def _will_centre(self) -> bool:
         """Whether ``"auto"`` fits centred rows; depends on the parameters only."""
         is_exact = math.isinf(self.epsilon)
@@ -315,7 +320,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
 
     def _product_steps(self, coef: np.ndarray) -> tuple[list[Step], np.ndarray]:
         """The clips of `_products` as steps, and the weights of what they return."""
-        steps, norm = [], self.privacy_.data_norm
+        norm = cast(float, self.privacy_.data_norm)  # linear models have one
+        steps = []
         if math.isfinite(norm) and not hasattr(self, "encoder_"):
             steps.append(step("clip", norm=norm))
         if hasattr(self, "center_"):
@@ -396,7 +402,12 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
         knots = centred_knots if is_centred else knots_within(budget, self.adjacency)
         own = clone(self)
         own.encoder_, encoding = encoded_unseen(
-            self.columns, n_samples, n_features, knots, budget
+            self.columns,
+            n_samples,
+            n_features,
+            knots,
+            budget,
+            has_lines=self._has_lines(),
         )
         objective = own._planned_objective(n_samples, encoding.basis.shape[1], budget)
         rows = states_of(encoding) if is_centred else None
@@ -617,7 +628,7 @@ def _estimate_warnings(estimates: Estimates) -> Iterator[str]:
     if len(hidden) == n_names:
         yield (
             "Noise hides all coefficients, which have no standard errors. Use more "
-            "records, a larger epsilon or fewer columns."
+            "records, a larger epsilon, fewer columns, or narrower ranges of columns."
         )
     elif hidden:
         shown = ", ".join(hidden[:_MOST_NAMES])
@@ -627,7 +638,8 @@ def _estimate_warnings(estimates: Estimates) -> Iterator[str]:
             f"Noise hides the coefficients of {shown}, which have no standard errors: "
             "a combination of these columns is nearly the same for all records. The "
             f"other {n_names - len(hidden)} coefficients have them. Use more "
-            "records or a larger epsilon, or leave out one of these columns."
+            "records, a larger epsilon or narrower ranges, or leave out one of these "
+            "columns."
         )
     if estimates.n_far > 0 and len(hidden) < n_names:
         yield (
@@ -669,7 +681,7 @@ class HasEstimates(DPEstimator):
         found = super()._release_warnings()
         if hasattr(self, "estimates_"):
             texts = _estimate_warnings(self.estimates_)
-            found += [(text, HiddenCoefficientsWarning, text) for text in texts]
+            found += [(text, CoefficientErrorsWarning, text) for text in texts]
         return found
 
     def _target_units(self) -> tuple[float, float]:

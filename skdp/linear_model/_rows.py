@@ -118,19 +118,22 @@ def _encoded_frame(
     return _encoded(encoding, encoder._cells(frame), is_centred)
 
 
-def encoder_of(columns: Any, budget: Budget | None = None) -> TableEncoder:
+def encoder_of(
+    columns: Any, budget: Budget | None = None, *, has_lines: bool = False
+) -> TableEncoder:
     """The unfitted encoder for the `columns` parameter.
 
-    Numbers are encoded as curves, or as lines if there are many columns or delta is 0.
-    With delta = 0 noise grows with the number of features, and curves were less
-    accurate on eight tables for all epsilons up to 30.
+    Numbers are encoded as curves, or as lines if `has_lines`, if there are many columns
+    or if delta is 0. With delta = 0 noise grows with the number of features, and curves
+    were less accurate on eight tables for all epsilons up to 30.
     """
     if isinstance(columns, TableEncoder):
         encoder: TableEncoder = clone(columns)
         return encoder
     several = isinstance(columns, Sized) and len(columns) > _MOST_CURVES
     is_pure = budget is not None and budget.is_finite and budget.delta == 0
-    return TableEncoder(columns, numeric="linear" if several or is_pure else "hats")
+    is_linear = has_lines or several or is_pure
+    return TableEncoder(columns, numeric="linear" if is_linear else "hats")
 
 
 def encoded_unseen(
@@ -139,12 +142,14 @@ def encoded_unseen(
     n_features: int | None,
     knots: KnotRule,
     budget: Budget,
+    *,
+    has_lines: bool = False,
 ) -> tuple[TableEncoder, Encoding]:
     """The fitted encoder and the encoding of a table of which only the shape is known.
 
     `n_features` is the number of columns, for one declaration of all columns.
     """
-    encoder = encoder_of(columns, budget)
+    encoder = encoder_of(columns, budget, has_lines=has_lines)
     n_samples = check_count("n_samples", n_samples)
     return encoder, encoder._fit_unseen(n_samples, n_features, knots)
 
@@ -213,7 +218,7 @@ def rows_to_fit(
         rows = rows_of_numbers(model, table, reset=True)
         _warn_of_undeclared_rows(model, table, budget)
         return rows
-    encoder = encoder_of(model.columns, budget)
+    encoder = encoder_of(model.columns, budget, has_lines=model._has_lines())
     knots: KnotRule = centred_knots
     if not is_centred:
         knots = knots_within(budget, model.adjacency, users, n_parts)

@@ -104,8 +104,12 @@ class SparseModel(DPEstimator):
             chosen = self.get_support(indices=True) if np.any(coef) else np.array([0])
             steps.append(step("select", indices=chosen))
             coef = coef[chosen]
-        if record.feature_bound < record.data_norm:
-            steps.append(step("limit", bound=record.feature_bound))
+        # Sparse models have both bounds.
+        bound, norm = cast(
+            tuple[float, float], (record.feature_bound, record.data_norm)
+        )
+        if bound < norm:
+            steps.append(step("limit", bound=bound))
         others, coef = super()._product_steps(coef)
         return steps + others, coef
 

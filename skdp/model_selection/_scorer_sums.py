@@ -469,10 +469,10 @@ def _failing(
 # or of its label and the predicted label. Derived in ``docs/proofs/scores.md``.
 
 
-# Numbers of intervals, with the number of records times epsilon from which each is used.
-# With twice the intervals, noise is 1.4 times as large and ties cost a quarter. Settled
-# on synthetic tables of 5,000 to 20,000 records with 1 to 50 % positives, at epsilon
-# 0.3 to 4: a rare label loses by more intervals, a frequent one gains.
+# Numbers of intervals, and the number of records times epsilon from which each is
+# used. With twice the intervals, noise is 1.4 times as large and ties cost a quarter.
+# Settled on synthetic tables of 5,000 to 20,000 records with 1 to 50 % positives, at
+# epsilon 0.3 to 4: a rare label loses by more intervals, a frequent one gains.
 N_INTERVALS = 24
 _INTERVALS = {N_INTERVALS: 0.0, 48: 40_000.0, 96: 400_000.0}
 

@@ -78,6 +78,8 @@ class Solver(PrivateSolver[LinearObjective, Solution]):
     # Whether the solver takes losses that are not convex; its guarantee needs no
     # convexity.
     takes_nonconvex: ClassVar[bool] = False
+    # Whether its use is to state errors of coefficients, for which numbers are lines.
+    is_for_errors: ClassVar[bool] = False
     # Whether each query multiplies a row's contribution by the weight of the row.
     takes_users: ClassVar[bool] = False
 

@@ -27,7 +27,7 @@ from skdp.solvers._adassp import EstimatedSolution, with_bias
 from skdp.solvers._base import Solution, Solver, box_radius, projected_onto_box
 from skdp.solvers._target_base import base_rate
 from skdp.sums._moments import (
-    Frame,
+    Coordinates,
     LengthCounts,
     NewtonAnswer,
     NewtonSum,
@@ -329,6 +329,7 @@ class NoisyNewton(Solver):
     key: ClassVar[str] = "noisy_newton"
     mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
+    is_for_errors: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=50),
         "moment_steps": partial(check_count, low=0, high=20),
@@ -384,7 +385,7 @@ class NoisyNewton(Solver):
     def sums(
         self,
         objective: LinearObjective,
-        frame: Frame,
+        frame: Coordinates,
         *,
         gradient: float = 1.0,
         squares: float = 0.0,
@@ -450,8 +451,9 @@ class NoisyNewton(Solver):
         """From how many records on all coefficients have standard errors."""
         enough = rounded(self._enough(objective, noise_multiplier), 2)
         return (
-            f"Coefficients have standard errors from about {enough} records on, also "
-            f"if all columns correlate by {_CORRELATED:g}",
+            f"Coefficients have standard errors from about {enough} records on if rows "
+            f"spread over their ranges, also if all columns correlate by "
+            f"{_CORRELATED:g}; skewed columns need more",
         )
 
     def _enough(self, objective: LinearObjective, multiplier: float) -> float:
@@ -507,12 +509,12 @@ class NoisyNewton(Solver):
     ) -> Solution:
         return _Run(self, answers, objective, progress).solution()
 
-    def first_frame(self, objective: LinearObjective) -> Frame:
+    def first_frame(self, objective: LinearObjective) -> Coordinates:
         """Coordinates before anything is released: rows over their norm; public."""
         unit = np.full(objective.n_columns, 1 / objective.data_norm)
         t = self.intercept_weight if objective.fit_intercept else 0.0
         unit[objective.n_features :] *= t
-        return Frame.of(np.diag(unit), math.sqrt(1 + t**2))
+        return Coordinates.of(np.diag(unit), math.sqrt(1 + t**2))
 
 
 def _growing(count: int, growth: float) -> FloatArray:
@@ -572,7 +574,7 @@ class _Run:
             n_far=self._n_far,
         )
 
-    def _evened(self, frame: Frame, k: int) -> Frame:
+    def _evened(self, frame: Coordinates, k: int) -> Coordinates:
         """The coordinates in which released second moments are even, up to noise."""
         objective, n = self._objective, self._objective.n_samples
         sums = self._solver.sums(objective, frame, gradient=0.0)
@@ -590,15 +592,15 @@ class _Run:
         matrix = matrix * np.minimum(1.0, _MOST_GAIN / np.maximum(gains, 1e-300))
         matrix = np.clip(np.nan_to_num(matrix), -_LARGEST, _LARGEST)
         wide = min(_WIDER**k, _WIDEST)
-        return Frame.of(matrix, math.sqrt(wide * max(squares, _LEAST_SQUARES)))
+        return Coordinates.of(matrix, math.sqrt(wide * max(squares, _LEAST_SQUARES)))
 
-    def _widened(self, frame: Frame) -> Frame:
+    def _widened(self, frame: Coordinates) -> Coordinates:
         """The frame with the norm beyond which rows weigh less in Newton steps."""
         solver, objective = self._solver, self._objective
         wide = min(_WIDER ** (solver.moment_steps - 1), _WIDEST)
         unit = frame.norm / math.sqrt(wide)
         if not isinstance(solver.reach, str):
-            return Frame(frame.matrix, unit * math.sqrt(solver.reach))
+            return Coordinates(frame.matrix, unit * math.sqrt(solver.reach))
         n = objective.n_samples
         query = LengthCounts(n, objective.data_norm, frame.matrix, unit * _ROOTS)
         counted = self._ask(query, "lengths")
@@ -610,9 +612,9 @@ class _Run:
         allowed = np.flatnonzero(_REACHES <= self._most_reach(frame))
         chosen = min(chosen, int(allowed[-1]) if len(allowed) else 0)
         self._n_far = 0.0 if few[chosen] else float(beyond[chosen])
-        return Frame(frame.matrix, unit * math.sqrt(_REACHES[chosen]))
+        return Coordinates(frame.matrix, unit * math.sqrt(_REACHES[chosen]))
 
-    def _most_reach(self, frame: Frame) -> float:
+    def _most_reach(self, frame: Coordinates) -> float:
         """The reach up to which the last step has clear directions, of even rows."""
         solver, objective = self._solver, self._objective
         sums = solver.sums(objective, frame, squares=solver.squares_weight)

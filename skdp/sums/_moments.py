@@ -291,7 +291,7 @@ _OF_LENGTHS = 2.0**-50
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class Coordinates:
     """Coordinates of rows that are followed by the intercept's constant; released.
 
     Parameters
@@ -307,7 +307,7 @@ class Frame:
     norm: float
 
     @classmethod
-    def of(cls, matrix: FloatArray, norm: float) -> Frame:
+    def of(cls, matrix: FloatArray, norm: float) -> Coordinates:
         """The frame with the nearest matrix on the public grid; post-processing."""
         columns = [on_grid(column) for column in matrix.T]
         return cls(np.stack(columns, axis=1), norm)
@@ -335,7 +335,7 @@ class LengthCounts(RecordSum):
     norm : float in (0, inf)
         Clip of the rows.
     matrix : ndarray of shape (n_columns, n_columns)
-        As in `Frame`.
+        As in `Coordinates`.
     limits : ndarray of shape (n_limits,)
         Increasing; released.
     """
@@ -395,7 +395,7 @@ class NewtonSums:
 
     objective: LinearObjective
     parts: NewtonWeights
-    frame: Frame
+    frame: Coordinates
 
     def at(self, weights: FloatArray) -> NewtonSum:
         """The query at released weights of shape (n_columns, 1).

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import intervals
 from benchmarks.intervals import covered, sample
 from skdp import BudgetLedger, DPLinearRegression
-from skdp.exceptions import HiddenCoefficientsWarning, Refused
+from skdp.exceptions import CoefficientErrorsWarning, Refused
 from skdp.solvers import _adassp as module
 from skdp.solvers._adassp import estimated
 from skdp.sums._moments import Moments, MomentSums, MomentWeights
@@ -75,7 +75,7 @@ def test_columns_that_noise_leaves_alike_are_named_and_hide_no_others():
     )
     y = X @ [1.0, -1.0, 1.0] + 0.1 * rng.normal(size=len(X))
     frame = pd.DataFrame(X, columns=["high", "low", "apart"])
-    with pytest.warns(HiddenCoefficientsWarning, match="of high, low, which"):
+    with pytest.warns(CoefficientErrorsWarning, match="of high, low, which"):
         model = fitted(frame, y, epsilon=8.0, random_state=0)
     table = model.summary()
     assert table.loc[["high", "low"], "coef"].isna().all()

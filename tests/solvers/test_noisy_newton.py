@@ -15,14 +15,14 @@ from sklearn.base import clone
 
 from benchmarks import intervals
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
-from skdp.exceptions import HiddenCoefficientsWarning, Refused
+from skdp.exceptions import CoefficientErrorsWarning, Refused
 from skdp.linear_model._base import Estimates, _estimate_warnings
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._newton import NewtonStep, NoisyNewton
 from skdp.sums._moments import (
-    Frame,
+    Coordinates,
     LengthCounts,
     NewtonSums,
     NewtonWeights,
@@ -58,7 +58,7 @@ def sums_of(name, parts, *, adjacency="replace_one", norm=2.0, has_intercept=Tru
     rng = np.random.default_rng(0)
     matrix = np.eye(d + has_intercept) + 0.3 * rng.normal(size=[d + has_intercept] * 2)
     # Some rows are longer than the norm, and weigh less.
-    return NewtonSums(objective, NewtonWeights(*parts), Frame.of(matrix, 1.5))
+    return NewtonSums(objective, NewtonWeights(*parts), Coordinates.of(matrix, 1.5))
 
 
 def make_data(name, n=100, d=3, seed=0):
@@ -199,7 +199,9 @@ def test_what_whole_numbers_add_is_there_and_is_charged(adjacency):
     )
     # Rows of this norm are not shortened, and have the full length in the frame.
     parts, norm = NewtonWeights(1.0, 1e-6, 0.0), 1 - 2.0**-20
-    query = NewtonSums(objective, parts, Frame(np.eye(3), norm)).at(np.zeros((3, 1)))
+    query = NewtonSums(objective, parts, Coordinates(np.eye(3), norm)).at(
+        np.zeros((3, 1))
+    )
     rows = np.random.default_rng(0).normal(size=(500_000, 3))
     rows *= norm / np.linalg.norm(rows, axis=1)[:, None]
     # Residuals are 1/2. To the lengths of these rows, rounding adds most.
@@ -359,7 +361,7 @@ def test_columns_that_noise_leaves_alike_are_named_and_hide_no_others():
     X = np.column_stack([rng.uniform(-1, 1, (60_000, 2)), np.eye(3)[kinds]]) / 2
     y = (X @ [3, -2, 0, 1, 2] > rng.logistic(size=60_000)).astype(int)
     frame = pd.DataFrame(X, columns=["age", "dose", "a", "b", "c"])
-    with pytest.warns(HiddenCoefficientsWarning, match="of a, b, c, intercept, which"):
+    with pytest.warns(CoefficientErrorsWarning, match="of a, b, c, intercept, which"):
         model = fitted(frame, y, 8.0, random_state=0)
     table = model.summary()
     assert table.loc[["age", "dose"]].notna().all(axis=None)
@@ -370,8 +372,8 @@ def test_columns_that_noise_leaves_alike_are_named_and_hide_no_others():
     # The estimator stays fitted if the warning is an error.
     again = clone(model)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", HiddenCoefficientsWarning)
-        with pytest.raises(HiddenCoefficientsWarning):
+        warnings.simplefilter("error", CoefficientErrorsWarning)
+        with pytest.raises(CoefficientErrorsWarning):
             again.fit(frame, y)
     assert again.estimates_.hidden
 

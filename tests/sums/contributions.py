@@ -28,7 +28,7 @@ from skdp.sums._counts import (
     even_knots,
 )
 from skdp.sums._moments import (
-    Frame,
+    Coordinates,
     LengthCounts,
     MomentSums,
     MomentWeights,
@@ -89,7 +89,7 @@ _TARGETS = np.where(np.arange(N) < 60, np.sign(_CUBE[:, 0]), _CUBE[:, 1])
 _OBJECTIVE = LinearObjective(
     loss=LogisticLoss(), n_samples=N, n_features=D, data_norm=1.0, adjacency="zero_out"
 )
-_FRAME = Frame.of(np.diag([1.0] * D + [0.5]) + 0.1, 0.8)
+_FRAME = Coordinates.of(np.diag([1.0] * D + [0.5]) + 0.1, 0.8)
 _COEF = 4 * np.ones((D, 1))
 _WEIGHTS, _STEP = np.append(3 * _COEF, [[0.1]], axis=0), -np.ones((D + 1, 1))
 _CELLS = tuple(range(5))

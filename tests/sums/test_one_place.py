@@ -16,6 +16,7 @@ MADE_IN = "tables/"
 OTHERS = {
     "preprocessing/_blocks.py",
     "preprocessing/_encoder.py",
+    "preprocessing/_exported.py",
     "statistics/_description.py",
 }
 # What compiled loops and other readers of all rows get from the adder: they multiply by
