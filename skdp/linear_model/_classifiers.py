@@ -198,7 +198,15 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         users = table.users(self, budget)
         is_centred = self._will_centre()
         n_parts = 1 if part is None else part.n_parts
-        rows = rows_to_fit(self, table, budget, users, n_parts, is_centred=is_centred)
+        rows = rows_to_fit(
+            self,
+            table,
+            budget,
+            users,
+            n_parts,
+            is_centred=is_centred,
+            has_lines=self._has_lines(),
+        )
         classes, codes = self._encode_labels(table, rows)
         weights = label_weights(self.class_weight, classes)
         loss = weighted(self._loss(len(classes)), weights)

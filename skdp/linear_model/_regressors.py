@@ -142,7 +142,15 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         users = table.users(self, budget)
         is_centred = self._will_centre()
         n_parts = 1 if part is None else part.n_parts
-        rows = rows_to_fit(self, table, budget, users, n_parts, is_centred=is_centred)
+        rows = rows_to_fit(
+            self,
+            table,
+            budget,
+            users,
+            n_parts,
+            is_centred=is_centred,
+            has_lines=self._has_lines(),
+        )
         y = self._targets_of_part(table, rows)
         source = table.source(rows.X, y, users, is_private=budget.is_finite)
         assumed = public_facts(self.columns, users)

@@ -206,10 +206,12 @@ def rows_to_fit(
     n_parts: int = 1,
     *,
     is_centred: bool = False,
+    has_lines: bool = False,
 ) -> LinearRows:
     """Checked rows of numbers, or encoded rows of a declared table.
 
-    `is_centred` says whether the model will centre them. The function sets the model's
+    `is_centred` says whether the model will centre them, and `has_lines` whether
+    declared numbers are lines. The function sets the model's
     ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if columns are
     declared. These attributes do not depend on cells.
     """
@@ -218,7 +220,7 @@ def rows_to_fit(
         rows = rows_of_numbers(model, table, reset=True)
         _warn_of_undeclared_rows(model, table, budget)
         return rows
-    encoder = encoder_of(model.columns, budget, has_lines=model._has_lines())
+    encoder = encoder_of(model.columns, budget, has_lines=has_lines)
     knots: KnotRule = centred_knots
     if not is_centred:
         knots = knots_within(budget, model.adjacency, users, n_parts)
