@@ -42,7 +42,11 @@ from skdp import (
     private_score,
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
-from skdp.exceptions import TuningCostWarning, UndeclaredRowsWarning
+from skdp.exceptions import (
+    CloseCandidatesWarning,
+    TuningCostWarning,
+    UndeclaredRowsWarning,
+)
 
 print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
 data = load_adult()
@@ -125,8 +129,10 @@ METHODS = {
     "private search": private_search,
     "plain search (NOT private)": plain_search,
 }
-# At epsilon 0.1 the search warns that its scores are too noisy to choose by; once is
-# enough here. Folds of rows do not know that a declared step made them.
+# Searches warn that their scores are too noisy to choose by, or that the best candidate
+# leads by less than the noise; once is enough here. Folds of rows do not know that a
+# declared step made them.
+warnings.simplefilter("ignore", CloseCandidatesWarning)
 warnings.simplefilter("ignore", TuningCostWarning)
 warnings.simplefilter("ignore", UndeclaredRowsWarning)
 results, cost = {}, {}

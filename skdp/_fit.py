@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
+from sklearn.base import clone
 
 from skdp._base import Forecast, PrivateEstimator, Signal, warn_of_noise
 from skdp._checks import check_real
@@ -473,5 +474,9 @@ class PrivateModel(PrivateEstimator):
         return self._foreseen(budget, *shape).forecast(budget)
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal | None:
-        budget = Budget(self.epsilon, self.delta)
-        return self._foreseen(budget, *rehearsed._shape(n_samples)).signal
+        budget, model = Budget(self.epsilon, self.delta), self
+        encoder = getattr(rehearsed, "encoder_", None)
+        if encoder is not None and self.get_params(deep=False)["columns"] is None:
+            # A source declares the columns, and the parameter holds them in `fit` only.
+            model = clone(self).set_params(columns=encoder.columns)
+        return model._foreseen(budget, *rehearsed._shape(n_samples)).signal

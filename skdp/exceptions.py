@@ -135,6 +135,17 @@ class TuningCostWarning(_Documented, UserWarning):
     """
 
 
+class CloseCandidatesWarning(_Documented, UserWarning):
+    """The best candidate of a search leads the next by less than the noise.
+
+    The warning follows from released scores only and comes after the search, which is
+    paid for and kept. If warnings are turned into errors, the search stays fitted.
+
+    Remedy: use fewer candidates, more records, a larger epsilon, a larger share of it
+    for the choice, or a score with a narrower range.
+    """
+
+
 class LargeDeltaWarning(_Documented, UserWarning):
     """delta is at least 1/n_samples, which permits publishing whole records.
 

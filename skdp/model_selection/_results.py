@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from scipy.stats import rankdata
 
 from skdp._base import PrivateEstimator, Signal, warn_of_noise
 from skdp._show import card, page, table
+from skdp.exceptions import CloseCandidatesWarning
 from skdp.model_selection._candidates import Candidate, Need, name_of, steps_of
 from skdp.pipeline._walk import walk
 from skdp.privacy.release._record import PrivacyRecord
@@ -210,3 +212,60 @@ def _signals(model: Any, sample_row: Any, n_rows: int) -> list[Signal]:
         if hasattr(rehearsed, "privacy_")  # not the clones of a meta-estimator
     )
     return [signal for signal in found if signal is not None]
+
+
+# ------------------------------------------ Candidates that noise does not distinguish
+# A search between kinds of models may be close to chance though every model is good.
+
+
+# Standard errors of the difference by which the best candidate must lead: of two equal
+# candidates one leads by more in about 5 % of searches.
+_LEADS_BY = 2.0
+# Letters of a candidate's name in the warning: the text of a model may be long.
+_NAME_WIDTH = 100
+
+
+def close_candidates(
+    results: Mapping[str, Any], best: int
+) -> list[tuple[str, type[Warning], str]]:
+    """The warning if the best candidate leads by less than the noise, else nothing.
+
+    It is post-processing of released scores.
+
+    Parameters
+    ----------
+    results : mapping
+        ``cv_results_``.
+    best : int
+        Index of the chosen candidate.
+
+    Returns
+    -------
+    list of (message, class, words in the statement)
+    """
+    scores, errors = results.get("mean_test_score"), results.get("error_test_score")
+    if scores is None or errors is None or len(scores) < 2:
+        return []
+    second = max((i for i in range(len(scores)) if i != best), key=scores.__getitem__)
+    lead = float(scores[best] - scores[second])
+    # Each score has separate noise, in one release as well.
+    error = math.hypot(errors[best], errors[second])
+    if lead >= _LEADS_BY * error:
+        return []
+    first, other = (
+        f"candidate {i} ({_shortened(results['params'][i])})" for i in (best, second)
+    )
+    got = f"a lead of {lead:.2g} with a standard error of {error:.2g}"
+    message = (
+        "The best candidate of a search should lead the next by two standard errors "
+        f"of the difference or more. Got {got}, for {first} over {other}: the choice "
+        "is close to chance. Use fewer candidates, more records, a larger epsilon, a "
+        "larger tuning_share in method_params, or a score with a narrower range, such "
+        "as a PrivateScoring of clipped errors."
+    )
+    stated = f"the choice is close to chance: the best candidate has {got}"
+    return [(message, CloseCandidatesWarning, stated)]
+
+
+def _shortened(params: Mapping[str, Any]) -> str:
+    return textwrap.shorten(name_of(params), _NAME_WIDTH, placeholder=" ...")

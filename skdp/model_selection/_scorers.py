@@ -373,7 +373,8 @@ def resolve_scoring(
         loss is scored by its loss.
     estimator : estimator
         Fitted or not. What is not declared here is taken from its `classes_`,
-        `classes`, `target_bounds` and `quantile`, or those of a pipeline's last step.
+        `classes`, `target_bounds` and `quantile`, or those of a pipeline's last step or
+        of the best estimator of a fitted search.
     classes : array-like of labels or None, default=None
     target_bounds : pair of floats or None, default=None
     params : mapping of str or None, default=None
@@ -530,10 +531,14 @@ def _settings(
 
 
 def last_step(estimator: Any) -> Any:
-    """The model at the end of a pipeline."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
-    return estimator
+    """The model at the end of a pipeline, or of the best one of a fitted search."""
+    while True:
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator
 
 
 def _check_same_labels(scoring: PrivateScoring, estimator: Any) -> None:

@@ -47,6 +47,7 @@ from skdp.model_selection._methods import (
 from skdp.model_selection._results import (
     SearchReport,
     as_released,
+    close_candidates,
     results_table,
     warn_of_search_noise,
 )
@@ -214,6 +215,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         ClippedRowsWarning
             If the steps before a private step declare rows longer than its `data_norm`,
             in any candidate; the message names the one to use.
+        CloseCandidatesWarning
+            If scores are released, and the best candidate leads the next by less than
+            two standard errors of the difference.
         """
         with self._all_or_nothing():
             table, n_jobs = Table.of(X, y, groups), self.n_jobs
@@ -231,6 +235,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         last = [*walk(self.best_estimator_)][-1].step
         is_known = isinstance(last, PrivateEstimator) and hasattr(last, "privacy_")
         return self.has_model_ and is_known and last._is_constant()
+
+    def _release_warnings(self) -> list[tuple[str, type[Warning], str]]:
+        close = close_candidates(self.cv_results_, self.best_index_)
+        return super()._release_warnings() + close
 
     def _check_source(self, X: TableSource) -> None:
         check_n_jobs(self.n_jobs)

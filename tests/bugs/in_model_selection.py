@@ -219,6 +219,16 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
+        "the lead of the best candidate is compared with the noise of one score",
+        "noise",
+        "skdp/model_selection/_results.py",
+        "    error = math.hypot(errors[best], errors[second])\n",
+        "    error = float(errors[best])\n",
+        (
+            "tests/model_selection/test_composition.py::test_a_lead_below_the_noise_is_warned_of_and_stated",
+        ),
+    ),
+    Bug(
         "the models of a search have no ledger",
         "ledger",
         "skdp/model_selection/_results.py",

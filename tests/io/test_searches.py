@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skdp import (
     BudgetLedger,
+    DPGradientBoostingClassifier,
     DPGridSearchCV,
     DPLogisticRegression,
     DPPoissonRegressor,
@@ -19,7 +20,7 @@ from skdp.exceptions import READ_FAILED, BudgetExceeded, Refused, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._passes import rows_of
 from skdp.io._scores import SourceScores
-from skdp.model_selection import resolve_scoring
+from skdp.model_selection import DPTunedThresholdClassifier, resolve_scoring
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -75,6 +76,25 @@ def test_a_database_is_divided_as_memory_is():
     bolt_on.fit(source)
     with pytest.raises(Refused, match="bolt_on"):
         bolt_on.fit(part)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LOGISTIC, DPGradientBoostingClassifier(classes=[0, 1], columns=COLUMNS)],
+)
+def test_a_search_takes_the_declarations_of_its_source(model, tmp_path):
+    """As `fit` of the model does; the noise that is foreseen is the same, too."""
+    frame = numbers()
+    found = []
+    for columns in (COLUMNS, None):
+        source = in_files(frame, tmp_path / str(columns is None), columns=COLUMNS)
+        tuned = DPTunedThresholdClassifier(
+            clone(model).set_params(columns=columns), epsilon=1e-3, random_state=0
+        ).fit(source)
+        assert tuned.best_estimator_.columns == columns
+        found.append((tuned.best_threshold_, tuned.privacy_.warnings))
+    assert found[0] == found[1]
+    assert any("noise" in each for each in found[0][1])
 
 
 # ------------------------------------------------------------------------------- parts

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import warnings
+
 import numpy as np
 import pytest
 
 from skdp import DPGridSearchCV
+from skdp.exceptions import CloseCandidatesWarning
 from skdp.model_selection import Composition
 from skdp.model_selection._candidates import SearchJob
 from skdp.model_selection._methods import _FEW_CANDIDATES
@@ -95,6 +100,74 @@ def test_scores_are_off_by_their_errors():
         off.append((scores.sum() - 1) / np.linalg.norm(errors))
     # 5.4 standard errors of 60 deviations on either side: false alarms below 1e-7.
     assert 0.5 < np.std(off) < 1.5
+
+
+def leads(search):
+    """Whether the best score leads the next by two errors, from released numbers."""
+    second, best = np.argsort(search.cv_results_["mean_test_score"])[-2:]
+    lead = np.diff(search.cv_results_["mean_test_score"][[second, best]])
+    error = math.hypot(*search.cv_results_["error_test_score"][[second, best]])
+    return bool(lead[0] >= 2 * error)
+
+
+def test_a_lead_below_the_noise_is_warned_of_and_stated():
+    X, y = np.zeros((300, 2)), np.ones(300)
+    seen = []
+    for seed in range(12):
+        search = search_for({"answer": [0, 1]}, epsilon=0.4, random_state=seed)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            search.fit(X, y)
+        said = [str(w.message) for w in told if w.category is CloseCandidatesWarning]
+        stated = any("close to chance" in each for each in search.privacy_.warnings)
+        assert bool(said) == stated == (not leads(search))
+        assert all("answer=0" in each and "answer=1" in each for each in said)
+        seen.append(stated)
+    assert set(seen) == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("grid", "params"),
+    [
+        ({"answer": [1]}, {}),
+        ({"answer": [0, 1]}, {"method": "random_stopping"}),
+    ],
+)
+def test_without_two_released_scores_no_lead_is_warned_of(grid, params):
+    search = search_for(grid, epsilon=0.1, **params).fit(np.zeros((60, 2)), np.ones(60))
+    assert search._release_warnings() == []
+
+
+class Peeking(DPGridSearchCV):
+    """Broken: the warning depends on the labels themselves."""
+
+    def fit(self, X, y):
+        self.is_easy = bool(np.mean(y) > 0.5)
+        return super().fit(X, y)
+
+    def _release_warnings(self):
+        return [] if self.is_easy else super()._release_warnings()
+
+
+@pytest.mark.parametrize("kind", [DPGridSearchCV, Peeking])
+def test_the_warning_depends_on_released_scores_only(kind):
+    # The same release from other data: every score of one search, given to another.
+    X, tables = np.zeros((300, 2)), (np.ones(300), np.zeros(300))
+    of_ones, of_zeros = (
+        kind(NoisySum(), {"answer": [0, 1]}, method="composition").fit(X, y)
+        for y in tables
+    )
+    found = []
+    for one in (of_ones, of_zeros):
+        search = copy.copy(one)
+        search.best_index_ = 0
+        search.cv_results_ = {
+            "params": [{"answer": 0}, {"answer": 1}],
+            "mean_test_score": np.array([0.52, 0.5]),
+            "error_test_score": np.array([0.31, 0.31]),
+        }
+        found.append(search._release_warnings())
+    assert (found[0] == found[1]) == (kind is DPGridSearchCV)
 
 
 def test_progress_may_be_shown_since_the_number_of_fits_is_public(capfd):

@@ -21,6 +21,7 @@ from skdp import (
     BoundedScaler,
     DPGammaRegressor,
     DPGradientBoostingRegressor,
+    DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -439,6 +440,9 @@ def test_defaults_and_public_facts_come_from_the_estimator():
     median = found(PINBALL, quantiles, params={"quantile": 0.5})
     assert median == (PINBALL, pinball[1] | {"quantile": 0.5})
     assert found(PINBALL, regressor) == median
+    search = DPGridSearchCV(make_pipeline(scaler, quantiles), {})
+    search.best_estimator_ = search.estimator  # as a fitted search has it
+    assert found(None, search) == pinball
     counts = DPPoissonRegressor(target_bounds=(0, 9))
     poisson = (POISSON, {"low": 0.0, "high": 9.0, "floor": 0.01})
     assert found(None, counts) == poisson
