@@ -2,7 +2,8 @@
 
 Made-up records with a probability of the positive label each, which the model knows;
 labels are predicted as positive where it exceeds the share of positives. Of targets the
-model knows a mean. Every run has new records and one release.
+model knows a mean; `share` is that of the variance which the means explain. Every run
+has new records and one release.
 
 One record is protected, without a ledger (Laplace) or in one (Gaussian), or one user of
 two records (users; `n` is the number of users).
@@ -32,9 +33,20 @@ from benchmarks.errors import Stated
 from skdp import BudgetLedger, private_score
 from skdp.model_selection import resolve_scoring
 
-_OF_LABELS = ("roc_auc", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss")
+_POSITIVE, _EXPLAINED = (0.01, 0.05, 0.5), (0.25, 0.9)
 _OF_TARGETS = ("r2", "neg_mean_squared_error")
-_POSITIVE, _SIZES, _EPSILONS = (0.01, 0.05, 0.5), (5_000, 20_000), (0.3, 1.0, 4.0)
+# Shares, numbers of records and epsilons of each score. Gaussian noise and users have
+# the largest number and epsilon 1.
+_COUNTS = _POSITIVE, (1_000, 5_000), (0.1, 0.3, 1.0)
+_SETTINGS = {
+    "roc_auc": (_POSITIVE, (5_000, 20_000), (0.3, 1.0, 4.0)),
+    "balanced_accuracy": _COUNTS,
+    "f1": _COUNTS,
+    "f1_macro": _COUNTS,
+    "neg_log_loss": (_POSITIVE, (5_000, 20_000), (0.3, 1.0, 4.0)),
+    "r2": (_EXPLAINED, (1_000, 2_000, 5_000, 20_000), (0.1, 0.3, 1.0, 4.0)),
+    "neg_mean_squared_error": (_EXPLAINED, (5_000, 20_000), (0.3, 1.0, 4.0)),
+}
 _SPREAD, _NEEDED, _BOUNDS = 1.2, 1.959964, (-4.0, 4.0)
 
 
@@ -58,11 +70,11 @@ def labelled(n_samples: int, share: float, seed: int) -> tuple[np.ndarray, np.nd
     return chances[:, None], (rng.random(n_samples) < chances).astype(int)
 
 
-def targets(n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means and targets within the declared bounds."""
+def targets(n_samples: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Means and targets within the declared bounds; means explain `share`."""
     rng = np.random.default_rng(seed)
-    means = rng.normal(0, 1, n_samples).clip(-3, 3)
-    y = (means + rng.normal(0, 0.7, n_samples)).clip(*_BOUNDS)
+    means = rng.normal(0, _SPREAD * share**0.5, n_samples).clip(*_BOUNDS)
+    y = (means + rng.normal(0, _SPREAD * (1 - share) ** 0.5, n_samples)).clip(*_BOUNDS)
     return means[:, None], y
 
 
@@ -80,7 +92,7 @@ def released(
         facts |= {"privacy_unit": "user", "groups": np.arange(n_rows) // 2}
     if name in _OF_TARGETS:
         model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
-        X, y = targets(n_rows, seed)
+        X, y = targets(n_rows, share, seed)
         facts["target_bounds"] = _BOUNDS
     else:
         X, y = labelled(n_rows, share, seed)
@@ -97,12 +109,12 @@ def released(
 @benchmark("score-errors", runs=200, judged=True)
 def lines() -> Iterator[Line]:
     """Coverage of every private score by its standard error."""
-    laws = [("Laplace", n, e) for n, e in product(_SIZES, _EPSILONS)]
-    laws += [("Gaussian", 20_000, 1.0), ("users", 20_000, 1.0)]
-    for name, (law, n_samples, epsilon) in product(_OF_LABELS + _OF_TARGETS, laws):
-        for share in _POSITIVE if name in _OF_LABELS else (1.0,):
+    for name, (shares, sizes, epsilons) in _SETTINGS.items():
+        laws = [("Laplace", n, e) for n, e in product(sizes, epsilons)]
+        laws += [("Gaussian", sizes[-1], 1.0), ("users", sizes[-1], 1.0)]
+        for (law, n_samples, epsilon), share in product(laws, shares):
             yield line(
-                {"positive": share, "n": n_samples, "epsilon": epsilon, "law": law},
+                {"share": share, "n": n_samples, "epsilon": epsilon, "law": law},
                 name,
                 partial(released, name, share, n_samples, epsilon, law),
                 ("held", "bias", "error"),

@@ -49,7 +49,12 @@ from skdp.solvers._centred_rows import EffectsOfStates, States
 from skdp.solvers._constant import ConstantModel
 from skdp.solvers._default_rules import half_at, signal_of, signal_of_centred
 from skdp.solvers._exact import ExactFit
-from skdp.solvers._registry import choose_solver, constant_if_dominated, named_solver
+from skdp.solvers._registry import (
+    SOLVERS,
+    choose_solver,
+    constant_if_dominated,
+    named_solver,
+)
 from skdp.sums._grid_rows import clipped_products
 from skdp.tables._centred import Centring
 from skdp.tables._source import Source
@@ -291,8 +296,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
 
     def _has_lines(self) -> bool:
         """Whether declared numbers are lines, since the solver states their errors."""
-        named = named_solver(self.solver, self.solver_params)
-        return named is not None and named.kind.is_for_errors
+        # An unknown key is refused later, with the keys that this model takes.
+        return self.solver in SOLVERS and SOLVERS[self.solver].is_for_errors
 
     def _will_centre(self) -> bool:
         """Whether ``"auto"`` fits centred rows; depends on the parameters only."""

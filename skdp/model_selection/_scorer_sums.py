@@ -35,14 +35,17 @@ ROWS_ASKED = 4096
 
 
 # Pairs of opposite pseudo-noise from which the error of a score is computed. Up to this
-# length of the statistic the error of a linear score is exact; beyond it, it is off by
-# about 6 %.
+# length of the statistic the root mean square change of a linear score is exact; beyond
+# it, it is off by about 6 %.
 _N_PAIRS = 128
 _SEED = 0
+# Users add and subtract so many errors, for 95 %.
+_ERRORS = 1.96
 
 PerRecord = Callable[[Any, Any, NDArray[Any]], Any]
 Params = Mapping[str, Any]
 OfSums = Callable[[Params, FloatArray, int], float]
+Possible = Callable[[Params, FloatArray, int], FloatArray]
 WholeError = Callable[[Params, FloatArray, float], float]
 RESPONSE_METHODS = ("predict", "predict_proba", "decision_function")
 
@@ -317,15 +320,20 @@ class NamedScoring(PrivateScoring):
     of_sums : callable or None
         The score, from params, an exact or released statistic, and the number of
         records. None: a score in proportion to the mean.
+    possible : callable or None, default=None
+        A statistic that records can have, of the same score, from the arguments of
+        `of_sums`. None: the statistic itself.
     whole_error : callable or None, default=None
-        The error of the score, from params, a released statistic, and the error from
-        noise. None: noise is all that separates the score from the exact one.
+        The error of the score, from params, a released statistic, and the root mean
+        square change by noise. None: noise is all that separates the score from the
+        exact one.
     """
 
     params: Params
     added: Addend = field(repr=False)
     size: int = field(repr=False)
     of_sums: OfSums | None = field(repr=False)
+    possible: Possible | None = field(repr=False, default=None)
     whole_error: WholeError | None = field(repr=False, default=None)
 
     assumed_public = ()
@@ -341,16 +349,24 @@ class NamedScoring(PrivateScoring):
     def error(self, statistic: FloatArray, deviation: float, n_samples: int) -> float:
         if self.of_sums is None:
             return super().error(statistic, deviation, n_samples)
+        score, center = self.score(statistic, n_samples), statistic
+        if self.possible is not None:
+            # Where the score is at an end, noise around an impossible statistic, such
+            # as a negative count, would not move it.
+            center = self.possible(self.params, statistic, n_samples)
         # Noise once more, which is public: its deviation is, and it has a fixed seed.
-        score = self.score(statistic, n_samples)
         away = [
-            self.score(statistic + deviation * noise, n_samples) - score
+            self.score(center + deviation * noise, n_samples) - score
             for noise in _pseudo_noise(self.size)
         ]
         error = math.sqrt(np.mean(np.square(away)))
         if self.whole_error is not None:
             error = self.whole_error(self.params, statistic, error)
-        return min(error, self.highest - self.lowest)
+        else:
+            # A ratio has a skewed law: 1.96 errors reach over the middle 95 %.
+            low, high = np.quantile(away, (0.025, 0.975))
+            error = max(error, -low / _ERRORS, high / _ERRORS)
+        return float(min(error, self.highest - self.lowest))
 
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         return np.asarray(self.per_record(estimator, X, y))
@@ -518,6 +534,16 @@ def of_cells(
 ) -> float:
     """The score of counts of labels by cell."""
     return of_counts(cell_counts(params, statistic, n_samples))
+
+
+def possible_cells(params: Params, statistic: FloatArray, n_samples: int) -> FloatArray:
+    """`cell_counts` as a statistic."""
+    return cell_counts(params, statistic, n_samples).ravel()
+
+
+def not_negative(params: Params, statistic: FloatArray, n_samples: int) -> FloatArray:
+    """Counts of at least 0."""
+    return np.maximum(statistic, 0.0)
 
 
 def of_recalls(params: Params, statistic: FloatArray, n_samples: int) -> float:

@@ -27,6 +27,7 @@ from skdp.model_selection._scorer_sums import (
     NamedScoring,
     OfSums,
     Params,
+    Possible,
     PrivateScoring,
     WholeError,
     checked_thresholds,
@@ -38,8 +39,10 @@ from skdp.model_selection._scorer_sums import (
     is_right,
     label_codes,
     label_of,
+    not_negative,
     of_cells,
     of_recalls,
+    possible_cells,
     roc_auc,
 )
 from skdp.sums._record_sums import QUANTUM
@@ -170,6 +173,17 @@ def _explained(params: Params, statistic: FloatArray, n_samples: int) -> float:
     return float(np.clip(1 - 4 * residual / spread, least, 1.0))
 
 
+def _possible_squares(
+    params: Params, statistic: FloatArray, n_samples: int
+) -> FloatArray:
+    """Sums of squares of at least 0 and at most the number of records."""
+    residual, first, second = np.asarray(statistic, dtype=np.float64)
+    first = np.clip(first, -n_samples, n_samples)
+    # Targets with this sum have at least these squares.
+    second = np.clip(second, first**2 / n_samples, n_samples)
+    return np.array([np.clip(residual, 0.0, n_samples), first, second])
+
+
 def _rounded(exact: float, norm: int) -> float:
     """A bound with the rounding of v and v^2 to the grid, each by itself."""
     return (exact + {1: 3.0, 2: 3**0.5}[norm] * QUANTUM) * (1 + 1e-12)
@@ -209,8 +223,10 @@ class ScoreKind:
     of_sums : callable or None, default=None
         The score, from params, the statistic and the number of records. None: in
         proportion to the mean.
+    possible : callable or None, default=None
+        A statistic that records can have, from the arguments of `of_sums`.
     whole_error : callable or None, default=None
-        The error of the score, from params, the statistic and the error from noise.
+        The error of the score, from params, the statistic and the change by noise.
     ends : callable
         Lowest and highest score, from params.
     response_method : {"predict", "predict_proba"}, default="predict"
@@ -226,6 +242,7 @@ class ScoreKind:
     added: Addend
     size: Callable[[Params], int] = lambda params: 1
     of_sums: OfSums | None = None
+    possible: Possible | None = None
     whole_error: WholeError | None = None
     ends: Callable[[Params], tuple[float, float]] = lambda params: (0.0, 1.0)
     response_method: str = "predict"
@@ -258,6 +275,7 @@ class ScoreKind:
             added=self.added,
             size=self.size(params),
             of_sums=self.of_sums,
+            possible=self.possible,
             whole_error=self.whole_error,
         )
 
@@ -293,6 +311,7 @@ _F1_MACRO = ScoreKind(
     added=CONFUSION,
     size=lambda params: len(params["classes"]) ** 2,
     of_sums=partial(of_cells, f1_macro),
+    possible=possible_cells,
     n_labels="several",
 )
 SCORINGS: dict[str, ScoreKind] = {
@@ -303,6 +322,7 @@ SCORINGS: dict[str, ScoreKind] = {
         added=RECALLS,
         size=lambda params: 2 * len(params["classes"]),
         of_sums=of_recalls,
+        possible=not_negative,
         n_labels="several",
     ),
     "neg_log_loss": ScoreKind(
@@ -340,6 +360,7 @@ SCORINGS: dict[str, ScoreKind] = {
         added=SQUARES,
         size=lambda params: 3,
         of_sums=_explained,
+        possible=_possible_squares,
         ends=lambda params: (params["least"], 1.0),
         settings=_number("least", -1.0, -1e6, 0.0),
     ),

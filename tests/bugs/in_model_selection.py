@@ -51,6 +51,16 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
+        "the error of a score at an end is that of an impossible statistic",
+        "message",
+        SUMS,
+        "            center = self.possible(self.params, statistic, n_samples)\n",
+        "            center = statistic\n",
+        (
+            "tests/model_selection/test_private_score.py::test_error_is_not_0_where_noise_moved_a_score_to_an_end",
+        ),
+    ),
+    Bug(
         "a record for which a model raises has the score of another",
         "clip",
         SUMS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -256,6 +257,36 @@ def test_broken_twin_without_the_noise_of_one_label_is_caught(monkeypatch):
 
     monkeypatch.setattr(_scorer_sums, "_pseudo_noise", of_positive)
     assert np.sum(in_errors("balanced_accuracy") <= 1.96) < LEAST_HELD
+
+
+# Statistics that no records have, with the end at which the score is.
+AT_AN_END = [
+    ("r2", [-500.0, 0.0, 300.0], 1.0),
+    ("r2", [50.0, 0.0, -300.0], -1.0),
+    ("f1", [900.0, 50.0, 60.0, -400.0], 0.0),
+    ("f1", [900.0, -400.0, -400.0, 300.0], 1.0),
+    ("f1_macro", [-400.0, 500.0, 400.0, -400.0], 0.0),
+    ("balanced_accuracy", [900.0, 50.0, -400.0, -400.0], 1.0),
+]
+
+
+def at_an_end(scoring, statistic):
+    """The score, and the error from noise of deviation 50 on 1,000 records."""
+    noise = {"statistic": np.array(statistic), "n_samples": 1000}
+    return scoring.score(**noise), scoring.error(**noise, deviation=50.0)
+
+
+@pytest.mark.parametrize(("name", "statistic", "end"), AT_AN_END)
+def test_error_is_not_0_where_noise_moved_a_score_to_an_end(name, statistic, end):
+    is_regression = SCORINGS[name].task == "regression"
+    facts = {"target_bounds": (-1, 1)} if is_regression else {"classes": [0, 1]}
+    estimator = LinearRegression() if is_regression else LogisticRegression()
+    scoring = resolve_scoring(name, estimator, **facts)
+    value, error = at_an_end(scoring, statistic)
+    assert value == end
+    assert error > 0.04
+    # Noise around the impossible statistic itself, the broken twin, stays at the end.
+    assert at_an_end(replace(scoring, possible=None), statistic) == (end, 0.0)
 
 
 @every_scoring
