@@ -297,7 +297,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
     def _has_lines(self) -> bool:
         """Whether declared numbers are lines, since the solver states their errors."""
         # An unknown key is refused later, with the keys that this model takes.
-        return self.solver in SOLVERS and SOLVERS[self.solver].is_for_errors
+        is_known = self.solver in list(SOLVERS)  # also if it is not a text
+        return is_known and SOLVERS[self.solver].is_for_errors
 
     def _will_centre(self) -> bool:
         """Whether ``"auto"`` fits centred rows; depends on the parameters only."""
