@@ -189,12 +189,12 @@ def _in_column(name: str, column: Any, declared: Declaration) -> Iterator[_Probl
     if not present.any():
         return
     if cells.kind != declared.kind:
-        told = f"{WORDS[cells.kind]}, declared as {WORDS[declared.kind]}"
+        detail = f"{WORDS[cells.kind]}, declared as {WORDS[declared.kind]}"
         is_other = present
         if cells.kind == "object":
             is_right = [isinstance(cell, TYPES[declared.kind]) for cell in cells.values]
             is_other = present & ~np.array(is_right)
-        yield problem("another kind", is_other, told)
+        yield problem("another kind", is_other, detail)
         return
     values = plain_values(cells, declared)[present]
     if isinstance(declared, Range | Dates):
@@ -219,18 +219,18 @@ def _in_categories(
     counts = pd.Series(values).value_counts()
     unknown = counts[[value not in declared.values for value in counts.index]]
     if len(unknown):
-        told = [
+        quoted = [
             f"{value!r} ({count:,} cells){_near(value, declared.values)}"
             for value, count in unknown.head(_SHOWN).items()
         ]
-        told += ["..."] if len(unknown) > _SHOWN else []
+        quoted += ["..."] if len(unknown) > _SHOWN else []
         total = int(unknown.sum())
-        yield _Problem(name, "not a category", total, total / n, ", ".join(told))
+        yield _Problem(name, "not a category", total, total / n, ", ".join(quoted))
     unused = [value for value in declared.values if value not in counts.index]
     if unused:
-        told = [repr(value) for value in unused[:_SHOWN]]
-        told += ["..."] if len(unused) > _SHOWN else []
-        yield _Problem(name, "category not found", 0, 0.0, ", ".join(told))
+        quoted = [repr(value) for value in unused[:_SHOWN]]
+        quoted += ["..."] if len(unused) > _SHOWN else []
+        yield _Problem(name, "category not found", 0, 0.0, ", ".join(quoted))
 
 
 def _near(value: Any, known: Any) -> str:

@@ -557,7 +557,7 @@ class Estimates:
         nearly alike, or that vary too little.
     covariance : ndarray of shape (n_names, n_names)
         Private output. inf for hidden coefficients.
-    n_far : float, default=0.0
+    far : float, default=0.0
         Proportion of the records that weigh less because they lie far from the others,
         if that may change the values. Private output.
     """
@@ -565,7 +565,7 @@ class Estimates:
     names: tuple[str, ...]
     values: FloatArray
     covariance: FloatArray
-    n_far: float = 0.0
+    far: float = 0.0
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -647,9 +647,9 @@ def _estimate_warnings(estimates: Estimates) -> Iterator[str]:
             "records, a larger epsilon or narrower ranges, or leave out one of these "
             "columns."
         )
-    if estimates.n_far > 0 and len(hidden) < n_names:
+    if estimates.far > 0 and len(hidden) < n_names:
         yield (
-            f"About {100 * estimates.n_far:.2g} % of the records lie far from the "
+            f"About {100 * estimates.far:.2g} % of the records lie far from the "
             "others and weigh less in the estimates, which may differ from those of "
             "equal weights by more than the standard errors. Use more records, a "
             "larger epsilon or narrower ranges of the columns."
@@ -681,7 +681,7 @@ class HasEstimates(DPEstimator):
         if objective.fit_intercept:
             names, values[-1] = [*names, "intercept"], values[-1] + middle
         covariance = scale**2 * solution.covariance
-        self.estimates_ = Estimates(tuple(names), values, covariance, solution.n_far)
+        self.estimates_ = Estimates(tuple(names), values, covariance, solution.far)
 
     def _release_warnings(self) -> list[tuple[str, type[Warning], str]]:
         found = super()._release_warnings()

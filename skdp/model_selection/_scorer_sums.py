@@ -500,7 +500,8 @@ def log_odds_grid(n_samples: float = 0, epsilon: float = 1.0) -> tuple[float, ..
     label needs narrow intervals of small probabilities, but has few records, so that
     its noise exceeds the ties of wider ones.
     """
-    n = max(n for n, least in _INTERVALS.items() if n_samples * epsilon >= least)
+    size = n_samples * epsilon if n_samples else 0.0  # no records, for any epsilon
+    n = max(n for n, least in _INTERVALS.items() if size >= least)
     odds = 1.5 * np.sinh(4.8 / n * np.arange(1 - n // 2, n // 2))
     # Few digits, since privacy records show them.
     return 0.0, *expit(odds).round(6).tolist(), 1.0

@@ -54,14 +54,14 @@ class EstimatedSolution(Solution):
     covariance : ndarray of shape (n_features, n_features), or one more of each
         Covariance of `estimate`, due to the noise and to the records' errors. Private
         output; inf for hidden coefficients.
-    n_far : float, default=0.0
+    far : float, default=0.0
         Proportion of the records that weigh less because they lie far from the others,
         if it may matter. Private output.
     """
 
     estimate: FloatArray
     covariance: FloatArray
-    n_far: float = 0.0
+    far: float = 0.0
 
 
 def with_bias(covariance: FloatArray, hidden: FloatArray) -> FloatArray:

@@ -535,7 +535,7 @@ class _Run:
         self._solver, self._answers, self._objective = solver, answers, objective
         self._progress, self._weights = progress, np.zeros(objective.shape)
         self._lines = {name: k for k, name in enumerate(solver.shares(objective))}
-        self._done, self._n_far = 0, 0.0
+        self._done, self._far = 0, 0.0
 
     def _ask(self, query: Query, name: str) -> Released:
         released = self._answers.ask(query, line=self._lines[name])
@@ -571,7 +571,7 @@ class _Run:
             noise_scale=self._answers.noise_scale,
             estimate=values,
             covariance=covariance * np.outer(own, own),
-            n_far=self._n_far,
+            far=self._far,
         )
 
     def _evened(self, frame: Coordinates, k: int) -> Coordinates:
@@ -611,7 +611,7 @@ class _Run:
         chosen = int(np.argmax(few)) if few.any() else len(_REACHES) - 1
         allowed = np.flatnonzero(_REACHES <= self._most_reach(frame))
         chosen = min(chosen, int(allowed[-1]) if len(allowed) else 0)
-        self._n_far = 0.0 if few[chosen] else float(beyond[chosen])
+        self._far = 0.0 if few[chosen] else float(beyond[chosen])
         return Coordinates(frame.matrix, unit * math.sqrt(_REACHES[chosen]))
 
     def _most_reach(self, frame: Coordinates) -> float:

@@ -16,6 +16,7 @@ from skdp.model_selection import resolve_scoring
 from skdp.model_selection._scorer_sums import (
     LOG_ODDS,
     average_precision,
+    log_odds_grid,
     roc_auc,
 )
 
@@ -153,3 +154,14 @@ def test_counts_of_nothing_are_worth_what_chance_is():
     assert average_precision(nothing) == 0.0
     # One positive record, in the last interval alone.
     assert average_precision(np.array([[3.0, 0, 0], [0, 0, 1.0]])) == 1.0
+
+
+def test_the_grid_of_the_roc_auc_follows_from_public_facts():
+    """Records times epsilon decide; no records have the fewest intervals."""
+    sizes = {(0, np.inf): 24, (9_999, 4.0): 24, (10_000, 4.0): 48, (10**6, 1.0): 96}
+    for facts, n_intervals in sizes.items():
+        grid = log_odds_grid(*facts)
+        assert len(grid) == n_intervals + 1
+        assert np.all(np.diff(grid) > 0)
+        assert (grid[0], grid[-1]) == (0.0, 1.0)
+    assert log_odds_grid(1, np.inf) == log_odds_grid(10**6)

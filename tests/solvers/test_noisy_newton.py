@@ -397,10 +397,10 @@ def test_rows_far_from_others_are_kept_where_noise_allows():
     assert abs(short["coef"] - wanted) > 5 * short["std err"]
 
 
-@pytest.mark.parametrize(("n_far", "n_hidden"), [(0.02, 0), (0.0, 0), (0.02, 2)])
-def test_a_warning_says_how_many_records_weigh_less(n_far, n_hidden):
+@pytest.mark.parametrize(("far", "n_hidden"), [(0.02, 0), (0.0, 0), (0.02, 2)])
+def test_a_warning_says_how_many_records_weigh_less(far, n_hidden):
     covariance = np.diag([np.inf] * n_hidden + [1.0] * (2 - n_hidden))
-    estimates = Estimates(("age", "dose"), np.zeros(2), covariance, n_far)
+    estimates = Estimates(("age", "dose"), np.zeros(2), covariance, far)
     (*_, text) = [*_estimate_warnings(estimates)] or [""]
-    is_said = n_far > 0 and n_hidden < 2
+    is_said = far > 0 and n_hidden < 2
     assert ("About 2 % of the records lie far" in text) == is_said
