@@ -218,6 +218,8 @@ _MEAN_SIGNAL = 45.0
 _WORTH_GROWING = 300.0
 # n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
+# Groups of codes that are counted, for each interval of a curve.
+_FINER = 4
 # Prior variance of steps that continue a linear model, over that of other steps.
 _PRIOR_AFTER = 0.3
 
@@ -424,7 +426,9 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         return max(linear, *(bound.under(task.adjacency) for bound in bounds))
 
     def _counts(self, task: BoostingTask) -> CodeCounts:
-        return counts_of(task.columns, of_all=self.linear is not None)
+        if self.linear is None:
+            return counts_of(task.columns)
+        return counts_of(task.columns, _FINER * self.linear.n_intervals, of_all=True)
 
     def trees(
         self, task: BoostingTask, shares: FloatArray | None = None

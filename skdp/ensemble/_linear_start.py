@@ -84,10 +84,13 @@ class LinearStart:
     descent : GatedDescent
     share : float in (0, 1]
         Share of mu squared for the descent and its gate.
+    n_intervals : int
+        Intervals of the finest level of a curve.
     """
 
     objective: LinearObjective
     features: tuple[FloatArray, ...]
+    n_intervals: int
     descent: GatedDescent
     share: float
 
@@ -114,7 +117,8 @@ class LinearStart:
         share : float in (0, 1]
         """
         left = math.sqrt(share) * signal_to_noise
-        features = features_of(columns, curve_intervals(left, len(columns.n_bins)))
+        n_intervals = curve_intervals(left, len(columns.n_bins))
+        features = features_of(columns, n_intervals)
         objective = LinearObjective(
             loss=loss,
             n_samples=n_samples,
@@ -126,7 +130,13 @@ class LinearStart:
         # Columns and targets are released earlier, by lines of the whole plan.
         shares = replace(Shares.of(loss, left, 0.0), targets=0.0, mean=0.0)
         descent = GatedDescent(shares=shares, pace=Pace.of(objective, left))
-        return cls(objective=objective, features=features, descent=descent, share=share)
+        return cls(
+            objective=objective,
+            features=features,
+            n_intervals=n_intervals,
+            descent=descent,
+            share=share,
+        )
 
     @property
     def part(self) -> Part:

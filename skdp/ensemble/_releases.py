@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp.ensemble._losses import MEANS, RULES, BoostingTask, Scale
-from skdp.ensemble._trees import CodedColumns
+from skdp.ensemble._trees import MOST_BINS, CodedColumns
 from skdp.losses._regression import QuantileLoss, ShiftedPoissonLoss
 from skdp.privacy.release._answers import Released
 from skdp.solvers._default_rules import SideQuestion
@@ -90,13 +91,28 @@ def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatA
 _LEAST_EVEN = 0.05
 
 
-def counts_of(columns: CodedColumns, *, of_all: bool = False) -> CodeCounts:
+def counts_of(
+    columns: CodedColumns, most: int = MOST_BINS, *, of_all: bool = False
+) -> CodeCounts:
     """The query for the counts of all columns, or of ordered columns.
 
-    Cuts of other columns do not depend on counts.
+    Cuts of other columns do not depend on counts. Neighbouring codes of ordered columns
+    are counted together in groups of equal size, at most `most` of them.
     """
-    asked = tuple(j for j, is_so in enumerate(columns.is_ordered) if is_so or of_all)
-    return CodeCounts(asked, tuple(columns.n_bins[j] for j in asked))
+    facts = zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True)
+    found = {j: _groups(*each, most) for j, each in enumerate(facts)}
+    asked = tuple(j for j in found if of_all or columns.is_ordered[j])
+    return CodeCounts(asked, tuple(found[j] for j in asked))
+
+
+def _groups(
+    n_bins: int, is_ordered: bool, missing: int | None, most: int
+) -> tuple[int, ...]:
+    """The group of each code; a missing value has a group."""
+    n_values = n_bins - (missing is not None)
+    width = math.ceil(n_values / most) if is_ordered else 1
+    last = (n_values - 1) // width + 1
+    return tuple(last if code == missing else code // width for code in range(n_bins))
 
 
 def shares_of(
@@ -106,25 +122,30 @@ def shares_of(
 
     Counts weigh less, the more their noise exceeds an equal share of the records.
     """
-    noisy = ReleasedHistogram(released.value, released.deviation).split(asked.n_bins)
-    by_column = dict(zip(asked.columns, noisy, strict=True))
-    return np.concatenate(
-        [
-            _shares(by_column[j]) if is_ordered else np.full(size, 1 / size)
-            for j, (size, is_ordered) in enumerate(
-                zip(columns.n_bins, columns.is_ordered, strict=True)
-            )
-        ]
-    )
+    found = [np.full(size, 1 / size) for size in columns.n_bins]
+    noisy = ReleasedHistogram(released.value, released.deviation).split(asked.n_groups)
+    for j, group, counts in zip(asked.columns, asked.groups, noisy, strict=True):
+        if columns.is_ordered[j]:
+            found[j] = _divided(_shares(counts), group)
+    return np.concatenate(found)
 
 
 def margins_of(
     asked: CodeCounts, released: Released, n_samples: int
 ) -> dict[int, FloatArray]:
     """Shares of the records with each code, by column."""
-    noisy = ReleasedHistogram.of(released, n_samples).split(asked.n_bins)
-    shares = (each.shares for each in noisy)
+    noisy = ReleasedHistogram.of(released, n_samples).split(asked.n_groups)
+    shares = [
+        _divided(counts.shares, group)
+        for counts, group in zip(noisy, asked.groups, strict=True)
+    ]
     return dict(zip(asked.columns, shares, strict=True))
+
+
+def _divided(shares: FloatArray, group: tuple[int, ...]) -> FloatArray:
+    """Shares of codes, from the shares of their groups."""
+    sizes = np.bincount(group)
+    return np.asarray((shares / sizes)[list(group)])
 
 
 def _shares(noisy: ReleasedHistogram) -> FloatArray:

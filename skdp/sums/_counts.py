@@ -63,25 +63,31 @@ class Counts(BoundedSum):
 
 @dataclass(frozen=True)
 class CodeCounts(BoundedSum):
-    """Counts of codes, one column after the other.
+    """Counts of codes or of groups of codes, one column after the other.
 
     Parameters
     ----------
     columns : tuple of int
         Indices of the counted columns.
-    n_bins : tuple of int
-        Number of codes of each column.
+    groups : tuple of tuple of int
+        The group of each code of each counted column, from 0; codes of a group are
+        counted together.
     """
 
     columns: tuple[int, ...]
-    n_bins: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
     # Sums are exact for 2^31 users.
     unit: ClassVar[float] = 2.0**-22
     rounding: ClassVar[Any] = np.floor
 
     @property
+    def n_groups(self) -> tuple[int, ...]:
+        """Number of groups of each counted column."""
+        return tuple(max(group) + 1 for group in self.groups)
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        return (sum(self.n_bins),)
+        return (sum(self.n_groups),)
 
     def row_bound(self) -> Bound:
         n_columns = len(self.columns)
@@ -92,8 +98,10 @@ class CodeCounts(BoundedSum):
 
     def added(self, block: Block) -> tuple[Form, ...]:
         return tuple(
-            Entries((block.X[:, column],), size)
-            for column, size in zip(self.columns, self.n_bins, strict=True)
+            Entries((np.array(group, dtype=np.uint8)[block.X[:, column]],), size)
+            for column, group, size in zip(
+                self.columns, self.groups, self.n_groups, strict=True
+            )
         )
 
 

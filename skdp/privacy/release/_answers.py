@@ -328,15 +328,23 @@ class Answers(ABC):
             "and read the records if epsilon is inf."
         )
 
-    def part(self, line: int, view: View | None = None) -> Answers:
-        """Answers of a plan within the plan, for the records as a view shows them."""
+    def part(
+        self, line: int, view: View | None = None, *, instead: bool = False
+    ) -> Answers:
+        """Answers of a plan within the plan, for the records as a view shows them.
+
+        `instead` asks for the other one of a part's two plans.
+        """
         part = self._plan.lines[line]
         if not isinstance(part, Part):
             raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
+        plan = part.instead if instead else part.plan
+        if plan is None:
+            raise TypeError(f"Line {line} of the plan must have two plans. Got one.")
         self._take(line)
         multiplier = part.multiplier(self.noise_multiplier)
         grant = replace(self._grant, noise_multiplier=multiplier)
-        self._parts.append(self._sub(part.plan, view, grant))
+        self._parts.append(self._sub(plan, view, grant))
         return self._parts[-1]
 
     @property

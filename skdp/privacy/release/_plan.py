@@ -493,19 +493,48 @@ class Line:
 class Part:
     """A plan within a plan, with separate answers.
 
-    `multiple` is the noise multiplier of the inner plan over that of the outer plan.
+    Parameters
+    ----------
+    plan : Plan
+    multiple : float, default=1.0
+        Noise multiplier of the inner plan over that of the outer plan.
+    instead : Plan or None, default=None
+        Another inner plan. Released numbers decide which of the two is used, so the
+        two must have the same cost.
+
+    Raises
+    ------
+    ValueError
+        If two plans differ in cost, or have other noise than independent Gaussian noise
+        about all records.
     """
 
     plan: Plan
     multiple: float = 1.0
+    instead: Plan | None = None
     times: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.instead is None:
+            return
+        costs = self.plan.strength_squared, self.instead.strength_squared
+        # The sums of shares may differ in their last bits.
+        if None in costs or not math.isclose(*costs, rel_tol=1e-9):  # type: ignore[misc]  # None was excluded
+            raise ValueError(
+                "Two plans of a part must have the same cost, and Gaussian noise about "
+                f"all records. Got costs of {costs}. Declare two parts."
+            )
 
     def multiplier(self, plan_multiplier: float) -> float:
         return plan_multiplier * self.multiple
 
     def event(self, plan_multiplier: float, relation: Relation) -> Event:
-        """Cost of the whole inner plan."""
-        return self.plan.event(self.multiplier(plan_multiplier), relation)
+        """Cost of the whole inner plan; of two plans, of the one that costs more."""
+        plans = [self.plan] if self.instead is None else [self.plan, self.instead]
+        events = [
+            plan.event(self.multiplier(plan_multiplier), relation) for plan in plans
+        ]
+        return max(events, key=lambda event: event.mu_squared)
 
 
 @dataclass(frozen=True)
@@ -546,6 +575,25 @@ class Plan:
                 "A plan must have at most one line that asks buckets. Got "
                 f"{len(cut)}. Declare each other line as a Part with a separate plan."
             )
+
+    @property
+    def strength_squared(self) -> float | None:
+        """Sum of mu^2 of all answers over that of one answer of the plan.
+
+        None if other noise than independent Gaussian noise about all records is used.
+        """
+        found = 0.0
+        for line in self.lines:
+            if isinstance(line, Part):
+                inner = line.plan.strength_squared
+                if inner is None:
+                    return None
+                found += inner / line.multiple**2
+            elif line.law is GAUSSIAN and line.sample is EVERYONE:
+                found += line.times / line.multiplier(1.0) ** 2
+            else:
+                return None
+        return None if self.declared is not None else found
 
     def event(self, noise_multiplier: float, relation: Relation) -> Event:
         """Event of the whole release, for accounting."""
