@@ -7,6 +7,10 @@ from tests.bugs.bug import Bug
 SUMS = "skdp/sums"
 ADDER = f"{SUMS}/_adder.py"
 TEST = "tests/sums/test_"
+TEST_CODES = "tests/tables/test_code_rows.py"
+PLAIN = (
+    f"{TEST_CODES}::test_compiled_sums_are_those_of_plain_arithmetic_to_the_last_bit"
+)
 TEST_ADDER = f"{TEST}adder.py"
 RECORDS = f"{TEST_ADDER}::test_a_record_moves_a_sum_by_no_more_than_its_bound"
 USERS = f"{TEST_ADDER}::test_a_user_moves_a_sum_by_no_more_than_is_charged"
@@ -269,6 +273,38 @@ OF_GRADIENTS = [
         "        residual = clipped(residual, clip_of(loss, block.y, clip))\n",
         "        residual = clipped(residual, math.inf)\n",
         (f"{TEST}gradient_settings.py::test_no_neighbours_exceed_what_is_charged",),
+    ),
+    Bug(
+        "long rows of codes count in full",
+        "clip",
+        f"{SUMS}/_gradient_kernel.py",
+        "        residuals[i] = np.floor(residuals[i] * factor[i] * fine + 0.5)\n",
+        "        residuals[i] = np.floor(residuals[i] * fine + 0.5)\n",
+        (f"{TEST_CODES}::test_bounds_hold_at_any_weights_and_are_attained", PLAIN),
+    ),
+    Bug(
+        "several residuals of a row of codes are not clipped as one vector",
+        "clip",
+        f"{SUMS}/_gradient_kernel.py",
+        "            factors[i] = limit / max(np.sqrt(factors[i]), limit)\n",
+        "            factors[i] = 1.0\n",
+        (PLAIN,),
+    ),
+    Bug(
+        "null rows of codes count",
+        "users",
+        f"{SUMS}/_gradient_kernel.py",
+        "        if len(present) and not present[i]:\n            residuals[i] = 0.0\n",
+        "",
+        (PLAIN,),
+    ),
+    Bug(
+        "the intercept of users with rows of codes moves along another ray",
+        "users",
+        f"{SUMS}/_gradient_kernel.py",
+        "            residuals[i] = own * unit\n",
+        "            residuals[i] *= present[i]\n",
+        (PLAIN,),
     ),
     Bug(
         "a user's clip leaves the intercept out",
