@@ -129,11 +129,11 @@ def grid_block(rows, scale, longest, shortened, most, grid, squares):
             grid[i, j] = units[j]
 
 
-# ----------------------------------------- Compiled pass over rows of codes, any outputs
-# A record's raw prediction is a sum of whole numbers, one for each of its codes, and its
-# residual is added, in whole units, to the sums of the same codes. A run of records
+# ---------------------------------------- Compiled pass over rows of codes, any outputs
+# A record's raw prediction is a sum of whole numbers, one for each code, and its
+# residual, in whole units, is added to the sums of the same codes. A run of records
 # stays in the nearest cache between these loops. Each record is computed by itself, as
-# the classes of `_gradient_sum.py` compute rows of other kinds, to the last bit.
+# `_gradient_sum.py` computes rows of other kinds, to the last bit.
 
 
 @compiled_exactly
