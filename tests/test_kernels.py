@@ -77,7 +77,10 @@ PUBLIC = "numbers of rows and columns, releases, and what is drawn without recor
 KERNELS = {
     "tables._coded_kernel": {
         "add_entries": {"codes": CELLS, "starts": PUBLIC},
-        "add_up_by_code": {"codes": CELLS, "starts": PUBLIC},
+    },
+    "sums._gradient_kernel": {
+        "_look_up": {"codes": CELLS, "starts": PUBLIC},
+        "_add_to_codes": {"codes": CELLS, "starts": PUBLIC},
     },
     "sums._leaves_kernel": {
         "find_leaves": {
@@ -133,7 +136,6 @@ KERNELS = {
     },
     # Without an index but those of their own loops.
     "losses._kernel": {},
-    "sums._gradient_kernel": {},
 }
 
 

@@ -60,6 +60,7 @@ from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._leaves import (
     MOST_CURVATURE,
     MOST_GAIN,
+    GrownTrees,
     LeafSums,
     LeafTerms,
     ModelGains,
@@ -122,7 +123,7 @@ class BoostedTrees:
         codes = np.ascontiguousarray(codes)
         leaves = np.empty(len(codes), dtype=np.uint16)
         for tree, values in enumerate(self.values):
-            find_leaves(codes, self.trees, tree, leaves, n_threads)
+            find_leaves(codes, self.trees[tree], leaves, n_threads)
             add_values(leaves, values, raw, n_threads)
             yield
 
@@ -155,11 +156,11 @@ _GAIN_FROM = 2.0
 
 def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGains:
     """The query about the gain by all trees."""
-    released = model.trees, model.start, model.values
+    grown = GrownTrees.of(model.start, model.trees, model.values)
     clip = _clip(len(model.start))
     if task.is_regression:
         clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
-    return ModelGains(task.loss, *released, SHARES, clip, task.n_samples)
+    return ModelGains(task.loss, grown, SHARES, clip, task.n_samples)
 
 
 def best_share(gains: Released) -> float:
@@ -520,9 +521,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
         """Raw predictions of the constant: share of a class, mean or quantile."""
         terms = start_terms(task, spread.unit)
-        none = np.zeros((0, 1, task.n_outputs))
-        middle = np.full(task.n_outputs, spread.middle)
-        query = LeafSums(terms, uncut(task.columns), middle, none, task.n_samples)
+        middle = GrownTrees.of(np.full(task.n_outputs, spread.middle))
+        query = LeafSums(terms, uncut(task.columns)[0], middle, task.n_samples)
         return start_from(task, spread, asking.ask("start", query))
 
     def _grown(
@@ -540,10 +540,11 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         values, deviations = np.zeros(shape), np.zeros(shape)
         prior = 1.0 if self.linear is None else _PRIOR_AFTER
         steps = LeafSteps(terms, self.learning_rate, scale, prior)
-        for t in range(len(trees)):
-            leaf_sums = LeafSums(terms, trees, start, values[:t], n)
-            released = asking.ask("trees", leaf_sums)
+        grown = GrownTrees.of(start)
+        for t, tree in enumerate(trees):
+            released = asking.ask("trees", LeafSums(terms, tree, grown, n))
             values[t], deviations[t] = steps.next(released, trees.is_reached(t))
+            grown = grown.plus(tree, values[t])
             progress.step(t + 1, len(trees))
         return BoostedTrees(trees, values, start, deviations)
 

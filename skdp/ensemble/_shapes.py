@@ -541,7 +541,7 @@ def _leaves(trees: RandomTrees, bins: Bins) -> dict[Key, NDArray[np.int64]]:
         found[key] = np.empty((len(own), len(codes)), dtype=np.int64)
         leaf = np.empty(len(codes), dtype=np.uint16)
         for place, tree in enumerate(own):
-            find_leaves(codes, trees, tree, leaf, n_threads_for(len(codes)))
+            find_leaves(codes, trees[tree], leaf, n_threads_for(len(codes)))
             found[key][place] = leaf
     return found
 

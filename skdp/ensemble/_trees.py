@@ -21,6 +21,7 @@ from skdp.preprocessing import _blocks as blocks
 from skdp.preprocessing._blocks import NumberAxis, TimeAxis
 from skdp.preprocessing._cells import Cells, ColumnTable
 from skdp.preprocessing._encoder import TableEncoder, check_knots
+from skdp.sums._leaves import Tree
 from skdp.tables._columns import Categories, Dates, Declaration, Declared, Range
 
 # --------------------------------- RandomTrees: complete binary trees from public draws
@@ -83,6 +84,11 @@ class RandomTrees:
 
     def __len__(self) -> int:
         return len(self.feature)
+
+    def __getitem__(self, tree: int) -> Tree:
+        """A copy of one tree."""
+        own = self.feature[tree], self.cut[tree], self.rank[tree]
+        return Tree(*(each.copy() for each in own), self.starts, self.depth)
 
     @property
     def n_leaves(self) -> int:

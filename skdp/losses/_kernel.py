@@ -155,7 +155,8 @@ def falling_exponential(t):
 
 
 @compiled_exactly
-def _plain_unweighted_of_one(form, constants, y, raw):
+def plain_unweighted_of_one(form, constants, y, raw):
+    """`plain_residual_of_one` without the weight of the label."""
     if not _needs_power(form):
         return without_power(form, constants, y, raw)
     power = falling_exponential(_exponent(form, constants, raw))
@@ -165,4 +166,4 @@ def _plain_unweighted_of_one(form, constants, y, raw):
 @compiled_exactly
 def plain_residual_of_one(form, constants, y, raw):
     """`skdp.losses._base.plain_residual` of one output, to the last bit."""
-    return _plain_unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)
+    return plain_unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)

@@ -6,7 +6,13 @@ import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
 from skdp.losses._base import LossId
-from skdp.losses._kernel import plain_residual_of_one, residual_of_one, weight_of
+from skdp.losses._kernel import (
+    falling_exponential,
+    plain_residual_of_one,
+    plain_unweighted_of_one,
+    residual_of_one,
+    weight_of,
+)
 
 # --------------------------------------- Compiled loops over gridded rows of one output
 # Products and sums are of integers that are exact in double precision, so their order
@@ -16,6 +22,7 @@ from skdp.losses._kernel import plain_residual_of_one, residual_of_one, weight_o
 _CHUNK = 256  # rows that stay in the nearest caches between loops
 # Plain integers, which compiled code treats as constants.
 _SIGMOID, _ERROR = int(LossId.SIGMOID), int(LossId.ERROR)
+_SOFTMAX = int(LossId.SOFTMAX)
 
 
 @compiled
@@ -120,6 +127,153 @@ def grid_block(rows, scale, longest, shortened, most, grid, squares):
                 units[j] = np.trunc(units[j] * factor)
         for j in range(len(units)):
             grid[i, j] = units[j]
+
+
+# ---------------------------------------- Compiled pass over rows of codes, any outputs
+# A record's raw prediction is a sum of whole numbers, one for each code, and its
+# residual, in whole units, is added to the sums of the same codes. A run of records
+# stays in the nearest cache between these loops. Each record is computed by itself, as
+# `_gradient_sum.py` computes rows of other kinds, to the last bit.
+
+
+@compiled_exactly
+def _look_up(codes, starts, table, raw):
+    """Write the sum of the table's entries for each record."""
+    for i in range(len(codes)):
+        total = np.int64(0)
+        for j in range(codes.shape[1]):
+            # Unsigned indices need no test for negative values.
+            total += table[np.uintp(starts[j]) + np.uintp(codes[i, j])]
+        raw[i] = total
+
+
+@compiled_exactly
+def _add_to_codes(codes, starts, units, sums):
+    """Add each record's units to the sums of its codes."""
+    for i in range(len(codes)):
+        own = np.int64(units[i])
+        for j in range(codes.shape[1]):
+            sums[np.uintp(starts[j]) + np.uintp(codes[i, j])] += own
+
+
+@compiled_exactly
+def _softmax_residuals(units, constants, targets, raw):
+    """Overwrite raw predictions with residuals; `units` scale the exponentials."""
+    n_outputs, n = raw.shape
+    largest, total = raw[0].copy(), np.zeros(n)
+    for k in range(1, n_outputs):
+        for i in range(n):
+            largest[i] = max(largest[i], raw[k, i])
+    for k in range(n_outputs):
+        for i in range(n):
+            part = np.floor(falling_exponential(largest[i] - raw[k, i]) * units)
+            raw[k, i] = part
+            total[i] += part
+    for k in range(n_outputs):
+        for i in range(n):
+            share = raw[k, i] / total[i] - (1.0 if targets[i] == k else 0.0)
+            raw[k, i] = share * weight_of(constants, targets[i])
+
+
+@compiled_exactly
+def _residuals_of_one(form, constants, targets, raw):
+    for i in range(len(raw)):
+        raw[i] = plain_residual_of_one(form, constants, targets[i], raw[i])
+
+
+@compiled_exactly
+def _residuals_of_outputs(form, units, constants, targets, raw):
+    """Overwrite raw predictions, one array for each output, with residuals."""
+    n_outputs, n = raw.shape
+    # Loops are vectorised only if the form is a constant, without branches.
+    if form == _SOFTMAX:
+        _softmax_residuals(units, constants, targets, raw)
+    elif n_outputs > 1:  # one against the rest
+        for k in range(n_outputs):
+            for i in range(n):
+                own = 1.0 if targets[i] == k else 0.0
+                found = plain_unweighted_of_one(form, constants, own, raw[k, i])
+                raw[k, i] = found * weight_of(constants, targets[i])
+    elif form == _SIGMOID:
+        _residuals_of_one(_SIGMOID, constants, targets, raw[0])
+    elif form == _ERROR:
+        _residuals_of_one(_ERROR, constants, targets, raw[0])
+    else:
+        _residuals_of_one(form, constants, targets, raw[0])
+
+
+@compiled_exactly
+def _clip(clip, constants, targets, residuals):
+    """Clip residuals to a norm, times the weights of their labels."""
+    n_outputs, n = residuals.shape
+    if n_outputs == 1:
+        for i in range(n):
+            limit = clip * weight_of(constants, targets[i])
+            residuals[0, i] = min(max(residuals[0, i], -limit), limit)
+    elif clip < np.inf:
+        factors = np.zeros(n)
+        for k in range(n_outputs):
+            for i in range(n):
+                factors[i] += residuals[k, i] * residuals[k, i]
+        for i in range(n):
+            limit = clip * weight_of(constants, targets[i])
+            factors[i] = limit / max(np.sqrt(factors[i]), limit)
+        for k in range(n_outputs):
+            for i in range(n):
+                residuals[k, i] *= factors[i]
+
+
+@compiled_exactly
+def _round(scales, factor, present, are_shares, residuals):
+    """Overwrite residuals with whole fine units; return their sum in coarse units.
+
+    Coarse units are those of the intercept. If rows have shares, features move by whole
+    coarse units too, so that a user's gradient moves along one ray.
+    """
+    coarse, fine, unit = scales
+    total = np.int64(0)
+    for i in range(len(residuals)):
+        if len(present) and not present[i]:
+            residuals[i] = 0.0
+        own = np.floor(residuals[i] * coarse + 0.5)
+        if are_shares:
+            own = np.trunc(own * present[i])
+            residuals[i] = own * unit
+        total += np.int64(own)
+        residuals[i] = np.floor(residuals[i] * factor[i] * fine + 0.5)
+    return total
+
+
+@compiled_exactly
+def add_code_gradients(codes, records, tables, loss, scales, are_shares, sums, totals):
+    """Add the gradients of rows of codes, in whole units, to `sums` and `totals`.
+
+    `records` are targets, presence or shares (empty: all are present), and the factors
+    of rows in sums. `tables` are where each column starts, whole numbers of shape
+    (n_outputs, n_codes), their unit, and for each output two addends of raw
+    predictions. `loss` is its form, its constants, the clip of residuals, and the scale
+    of a softmax; `scales` are those of `_round`. `sums` have the shape of the table.
+    """
+    targets, present, factor = records
+    starts, table, unit, addends = tables
+    form, constants, clip, softmax_units = loss
+    n_outputs = len(table)
+    buffer = np.empty((n_outputs, _CHUNK))
+    for first in range(0, len(codes), _CHUNK):
+        last = min(first + _CHUNK, len(codes))
+        run, own, size = codes[first:last], targets[first:last], last - first
+        # A part of the buffer would not be contiguous.
+        raw = buffer if size == _CHUNK else np.empty((n_outputs, size))
+        for k in range(n_outputs):
+            _look_up(run, starts, table[k], raw[k])
+            for i in range(size):
+                raw[k, i] = raw[k, i] * unit + addends[k, 0] + addends[k, 1]
+        _residuals_of_outputs(form, softmax_units, constants, own, raw)
+        _clip(clip, constants, own, raw)
+        for k in range(n_outputs):
+            there = factor[first:last], present[first:last], are_shares
+            totals[k] += _round(scales, *there, raw[k])
+            _add_to_codes(run, starts, raw[k], sums[k])
 
 
 # ------------------------------ Compiled gradient pass over floating rows of one output

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import FloatArray, IntArray, row_norms
-from skdp.losses._base import Loss, plain_residual
+from skdp._row_threads import by_runs, n_threads_for
+from skdp.losses._base import Loss, plain_residual, softmax_units
 from skdp.losses._classification import clip_of
 from skdp.sums._adder import (
     cut,
@@ -37,6 +38,7 @@ from skdp.sums._grid_rows import (
     LONGEST,
     MOST_SQUARES,
     SHORTENED,
+    CodeGrid,
     DenseGrid,
     GridRows,
     finish_rows,
@@ -362,6 +364,8 @@ class ExactGradientSum(ExactSum):
     def _add(self, total: Any, block: Block, weights: Any) -> FloatArray:
         """Add the gradients of a block; return the sums of its residuals, in units."""
         rows: GridPair = block.X
+        if isinstance(rows.sums, CodeGrid):
+            return self._add_of_codes(total, block, weights)
         is_same = rows.sums is rows.products
         if self._is_compiled and is_same and isinstance(rows.sums, DenseGrid):
             return self._add_compiled(total, block, weights)
@@ -427,6 +431,41 @@ class ExactGradientSum(ExactSum):
             )
             total.add(part.astype(np.int64)[:, None], len(rows[run]))
         return np.array([units])
+
+    def _add_of_codes(
+        self, total: Any, block: Block, weights: FloatArray
+    ) -> FloatArray:
+        from skdp.sums._gradient_kernel import add_code_gradients
+
+        objective, grid = self._objective, block.X.sums
+        k, basis = objective.loss.n_outputs, grid.rows.basis
+        table, unit = grid.table(weights)
+        addends = np.zeros((k, 2))
+        if objective.fit_intercept:
+            addends[:, 0] = weights[-1]
+        if objective.offset:
+            addends[:, 1] = objective.offset
+        tables = basis.starts, np.ascontiguousarray(table.T), unit, addends
+        form = int(objective.loss.form), objective.loss.form_constants
+        loss = *form, self._clip, softmax_units(k)
+        per_unit = [2.0**bits / self._largest for bits in (RESIDUAL_BITS, grid.bits)]
+        scales = *per_unit, self._largest * 2.0**-RESIDUAL_BITS
+        present = kernel_weights(block)
+        present = _ALL if present is None else present
+        are_shares = row_weights(block) is not None
+
+        def of_run(first: int, last: int) -> tuple[IntArray, IntArray]:
+            run = slice(first, last)
+            sums, units = np.zeros_like(tables[1]), np.zeros(k, dtype=np.int64)
+            records = block.y[run], present[run], grid.factor[run]
+            of_records = grid.rows.codes[run], records, tables, loss
+            add_code_gradients(*of_records, scales, are_shares, sums, units)
+            return sums, units
+
+        n = len(block.y)
+        parts = by_runs(of_run, n, n_threads_for(n))
+        total.add(sum(sums for sums, _ in parts).T, n)
+        return np.asarray(sum(units for _, units in parts))
 
     # ----------------------------------------- users, each clipped as one vector
 

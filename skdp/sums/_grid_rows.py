@@ -22,7 +22,7 @@ from skdp.sums._exact import (
     units_of,
 )
 from skdp.tables._centred import SHARE_BITS, CentredMatrix, StateRows
-from skdp.tables._coded import CodeRows, added_up, summed_by_code
+from skdp.tables._coded import CodeRows, added_up
 from skdp.tables._source import Block
 
 # ------------------------------------------------ Rows as integers of norm at most 2^22
@@ -391,7 +391,10 @@ class StateGrid:
 
 @dataclass(frozen=True, eq=False)
 class CodeGrid:
-    """Rows of codes: integer tables of the codes' contributions, and sums by code."""
+    """Rows of codes: integer tables of the codes' contributions, and sums by code.
+
+    Compiled code adds their gradients up, in one pass.
+    """
 
     rows: CodeRows
     factor: FloatArray
@@ -399,7 +402,7 @@ class CodeGrid:
 
     @classmethod
     def of(cls, rows: CodeRows) -> Self:
-        return cls(rows, rows.T.weights)
+        return cls(rows, rows.factor)
 
     @property
     def n_bytes(self) -> int:
@@ -408,14 +411,18 @@ class CodeGrid:
     def in_double(self) -> Self:
         return self
 
+    def table(self, weights: FloatArray) -> tuple[NDArray[np.int64], float]:
+        """What codes add to raw predictions, as integers, and their unit."""
+        basis, own = self.rows.basis, weights[: self.rows.shape[1]]
+        exact = np.concatenate(basis.tables(own))
+        return _table(exact, own, basis.terms, _CODE_TABLE_BITS)
+
     def raw(self, weights: FloatArray) -> FloatArray:
-        basis, d = self.rows.basis, self.rows.shape[1]
-        exact = np.concatenate(basis.tables(weights[:d]))
-        table, unit = _table(exact, weights[:d], basis.terms, _CODE_TABLE_BITS)
-        sums = added_up(self.rows.codes, basis.starts, (table,))
+        table, unit = self.table(weights)
+        sums = added_up(self.rows.codes, self.rows.basis.starts, (table,))
         raw = sums.astype(np.float64) * unit
-        if len(weights) > d:
-            raw += weights[d]
+        if len(weights) > self.rows.shape[1]:
+            raw += weights[-1]
         return np.asarray(raw)
 
     def variance_of(self, values: FloatArray) -> FloatArray:
@@ -426,11 +433,6 @@ class CodeGrid:
 
     def total(self, n_outputs: int) -> WholeSum:
         return WholeSum((int(self.rows.basis.starts[-1]), n_outputs), _CODE_BITS)
-
-    def add(self, total: WholeSum, units: FloatArray) -> None:
-        values = np.ascontiguousarray(units, dtype=np.int64)
-        part = summed_by_code(self.rows.codes, self.rows.basis.starts, values)
-        total.add(part, len(units))
 
     def features(self, sums: FloatArray) -> FloatArray:
         return self.rows.basis.features(sums)

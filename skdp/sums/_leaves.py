@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol
+from functools import cached_property, partial
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,19 +121,90 @@ class LeafTerms:
         return bound.with_user_bounds()
 
 
-class Trees(Protocol):
-    """Trees drawn without data; `skdp.ensemble` has a class of them."""
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A complete binary tree drawn without data: node i leads to 2 i + 1 and 2 i + 2.
 
-    @property
-    def feature(self) -> NDArray[np.int32]: ...
-    @property
-    def cut(self) -> NDArray[np.uint8]: ...
-    @property
-    def rank(self) -> NDArray[np.uint8]: ...
-    @property
-    def starts(self) -> NDArray[np.int64]: ...
-    @property
-    def depth(self) -> int: ...
+    Parameters
+    ----------
+    feature : ndarray of int32 of shape (2**depth - 1,)
+        Column that a node cuts.
+    cut : ndarray of uint8 of shape (2**depth - 1,)
+        A record goes right if the rank of its code is at least this.
+    rank : ndarray of uint8 of shape (sum of n_bins,)
+        Rank of each code of each column, one column after another.
+    starts : ndarray of int64 of shape (n_columns + 1,)
+        Index of the first rank of each column.
+    depth : int
+    """
+
+    feature: NDArray[np.int32]
+    cut: NDArray[np.uint8]
+    rank: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    depth: int
+
+    @cached_property
+    def digest(self) -> bytes:
+        return _digest(self.feature, self.cut, self.rank, self.starts)
+
+
+@dataclass(frozen=True, eq=False)
+class GrownTrees:
+    """Trees with released values, added to a start one after another; it never changes.
+
+    Each tree that is added makes a new object.
+
+    Parameters
+    ----------
+    start : ndarray of float64 of shape (n_outputs,)
+        Released raw predictions before any tree.
+    trees : tuple of Tree
+    values : tuple of ndarray of float64 of shape (n_leaves, n_outputs)
+        Released.
+    digests : tuple of bytes
+        Digests of the start and the first trees with their values, for no tree, one
+        tree, and so on. A reader compares one of them instead of all values.
+    """
+
+    start: FloatArray
+    trees: tuple[Tree, ...]
+    values: tuple[FloatArray, ...]
+    digests: tuple[bytes, ...]
+
+    @classmethod
+    def of(
+        cls, start: FloatArray, trees: Iterable[Tree] = (), values: Any = ()
+    ) -> GrownTrees:
+        """A start, and the trees that have values."""
+        start = np.array(start, dtype=np.float64)
+        grown = cls(start, (), (), (_digest(start),))
+        for tree, own in zip(trees, values, strict=False):
+            grown = grown.plus(tree, own)
+        return grown
+
+    def plus(self, tree: Tree, values: FloatArray) -> GrownTrees:
+        """One tree more; the values are copied, since a caller may overwrite them."""
+        values = np.array(values, dtype=np.float64)
+        digest = _digest(self.digests[-1], tree.digest, values)
+        return GrownTrees(
+            self.start,
+            (*self.trees, tree),
+            (*self.values, values),
+            (*self.digests, digest),
+        )
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+
+def _digest(*parts: Any) -> bytes:
+    """Digest of bytes and arrays of known types, with their lengths."""
+    found = blake2b(digest_size=16)
+    for part in parts:
+        content = part if isinstance(part, bytes) else part.tobytes()
+        found.update(len(content).to_bytes(8, "little") + content)
+    return found.digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,27 +219,25 @@ class LeafSums(BoundedSum):
     Parameters
     ----------
     terms : LeafTerms
-    trees : Trees
-    start : ndarray of shape (n_outputs,)
-        Released raw predictions before any tree.
-    values : ndarray of shape (n_done, n_leaves, n_outputs)
-        Released values of the trees so far.
+    tree : Tree
+    grown : GrownTrees
+        The trees before it.
     n_samples : int
     """
 
     terms: LeafTerms
-    trees: Trees
-    start: FloatArray
-    values: FloatArray
+    tree: Tree
+    grown: GrownTrees
     n_samples: int
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (2**self.trees.depth, self.terms.width)
+        return (2**self.tree.depth, self.terms.width)
 
     @property
     def family(self) -> Hashable:
-        return (type(self), self.trees, self.terms.n_outputs)
+        # A reader adds the trees of any query.
+        return (type(self), self.terms.n_outputs)
 
     @property
     def unit(self) -> float:
@@ -189,16 +259,15 @@ class LeafSums(BoundedSum):
         return math.sqrt(width) * 4 * (width + 64) * UNIT_ROUNDOFF * 4
 
     def open(self, source: Source) -> LeafReader:
-        return LeafReader(source, self.trees, self.terms.n_outputs)
+        return LeafReader(source, self.terms.n_outputs)
 
     def pieces(self, reader: LeafReader, rows: IntArray | None) -> Iterator[Block]:
         yield reader.all_rows(rows)
 
     def added(self, block: Block) -> Compiled:
         reader: LeafReader = block.X
-        raw = reader.raw(self.start, self.values)
-        leaves = reader.leaves(len(self.values))
-        return Compiled(partial(reader.sums, self.terms, leaves, raw))
+        raw, leaves = reader.raw(self.grown), reader.leaves(self.tree)
+        return Compiled(partial(reader.sums, self.terms, self.tree.depth, leaves, raw))
 
 
 class LeafReader:
@@ -208,7 +277,7 @@ class LeafReader:
     between queries.
     """
 
-    def __init__(self, source: Source, trees: Trees, n_outputs: int) -> None:
+    def __init__(self, source: Source, n_outputs: int) -> None:
         whole = held(source, with_shares=True)
         self._codes = np.ascontiguousarray(whole.X)
         self._y = np.ascontiguousarray(whole.y, dtype=np.float64)
@@ -217,29 +286,30 @@ class LeafReader:
         self._all_there = np.ones(n, dtype=np.bool_)
         offset_of = getattr(source, "offset_of", None)
         self._offset = None if offset_of is None else offset_of(whole.X)
-        self._trees = trees
         self._raw = np.zeros((n, n_outputs))
-        self._start: FloatArray | None = None
-        shape = (len(trees.feature), 2**trees.depth, n_outputs)
-        self._values, self._n_done = np.zeros(shape), 0
-        self._leaves, self._tree = np.zeros(n, dtype=np.uint16), -1
+        # Number and digest of the trees in the raw predictions, and digest of the tree
+        # whose leaves are known.
+        self._n_done, self._done = 0, b""
+        self._leaves, self._leaves_of = np.zeros(n, dtype=np.uint16), b""
         self.n_threads = n_threads_for(n)
 
-    def leaves(self, tree: int) -> NDArray[np.uint16]:
-        """Leaf of every record in one of the trees."""
-        if tree != self._tree:
-            find_leaves(self._codes, self._trees, tree, self._leaves, self.n_threads)
-            self._tree = tree
+    def leaves(self, tree: Tree) -> NDArray[np.uint16]:
+        """Leaf of every record in a tree."""
+        if tree.digest != self._leaves_of:
+            find_leaves(self._codes, tree, self._leaves, self.n_threads)
+            self._leaves_of = tree.digest
         return self._leaves
 
-    def raw(self, start: FloatArray, values: FloatArray) -> FloatArray:
-        if not self._continues(start, values):
-            self._raw[:] = self._base(start)
-            self._start, self._n_done = start.copy(), 0
-        for tree in range(self._n_done, len(values)):
-            self._values[tree] = values[tree]
-            add_values(self.leaves(tree), values[tree], self._raw, self.n_threads)
-        self._n_done = len(values)
+    def raw(self, grown: GrownTrees) -> FloatArray:
+        """Raw predictions of every record."""
+        if not self._continues(grown):
+            self._raw[:] = self._base(grown.start)
+            self._n_done = 0
+        self._done = b""  # until all trees are added
+        for k in range(self._n_done, len(grown)):
+            leaves = self.leaves(grown.trees[k])
+            add_values(leaves, grown.values[k], self._raw, self.n_threads)
+        self._n_done, self._done = len(grown), grown.digests[-1]
         return self._raw
 
     def _base(self, start: FloatArray) -> FloatArray:
@@ -247,16 +317,15 @@ class LeafReader:
         base = np.tile(start, (len(self._y), 1))
         return base if self._offset is None else base + self._offset
 
-    def _continues(self, start: FloatArray, values: FloatArray) -> bool:
-        if self._start is None or not np.array_equal(self._start, start):
-            return False
-        # Compare all numbers: values of earlier trees may have been overwritten.
+    def _continues(self, grown: GrownTrees) -> bool:
+        """Whether the raw predictions have the first of these trees, and no others."""
         done = self._n_done
-        return np.array_equal(self._values[:done], values[:done])
+        return done <= len(grown) and grown.digests[done] == self._done
 
     def sums(
         self,
         terms: LeafTerms,
+        depth: int,
         leaves: NDArray[np.uint16],
         raw: FloatArray,
         counts: NDArray[Any] | None,
@@ -270,7 +339,7 @@ class LeafReader:
         limits = terms.clip, terms.weight, terms.cap, unit
 
         def of_run(first: int, last: int) -> IntArray:
-            sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
+            sums = np.zeros((2**depth, terms.width), dtype=np.int64)
             records = leaves, raw, self._y, there
             kernel.add_leaf_sums(*loss, *records, *limits, sums, first, last)
             return sums
@@ -313,15 +382,15 @@ class LeafReader:
 
 
 def find_leaves(
-    codes: Any, trees: Trees, tree: int, leaves: NDArray[np.uint16], n_threads: int
+    codes: Any, tree: Tree, leaves: NDArray[np.uint16], n_threads: int
 ) -> None:
-    """Write the leaf of every record in one of the trees."""
+    """Write the leaf of every record in a tree."""
     from skdp.sums import _leaves_kernel as kernel
 
-    own = trees.feature[tree], trees.cut[tree], trees.rank[tree]
+    own = tree.feature, tree.cut, tree.rank, tree.starts, tree.depth
 
     def of_run(first: int, last: int) -> None:
-        kernel.find_leaves(codes, *own, trees.starts, trees.depth, leaves, first, last)
+        kernel.find_leaves(codes, *own, leaves, first, last)
 
     by_runs(of_run, len(codes), n_threads)
 
@@ -358,11 +427,7 @@ class ModelGains(BoundedSum):
     ----------
     loss : Loss
         A loss that `LeafTerms` supports.
-    trees : Trees
-    start : ndarray of float64 of shape (n_outputs,)
-        Released raw predictions before any tree.
-    values : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
-        Released values of the trees.
+    grown : GrownTrees
     shares : tuple of float
         Factors in (0, 1].
     clip : float in (0, 64]
@@ -371,9 +436,7 @@ class ModelGains(BoundedSum):
     """
 
     loss: Loss
-    trees: Trees
-    start: FloatArray
-    values: FloatArray
+    grown: GrownTrees
     shares: tuple[float, ...]
     clip: float
     n_samples: int
@@ -396,7 +459,7 @@ class ModelGains(BoundedSum):
 
     @property
     def family(self) -> Hashable:
-        return (LeafSums, self.trees, len(self.start))
+        return (LeafSums, len(self.grown.start))
 
     @property
     def unit(self) -> float:
@@ -411,14 +474,14 @@ class ModelGains(BoundedSum):
         return math.sqrt(len(self.shares)) * self.clip * UNIT_ROUNDOFF
 
     def open(self, source: Source) -> LeafReader:
-        return LeafReader(source, self.trees, len(self.start))
+        return LeafReader(source, len(self.grown.start))
 
     def pieces(self, reader: LeafReader, rows: IntArray | None) -> Iterator[Block]:
         yield reader.all_rows(rows)
 
     def added(self, block: Block) -> Compiled:
         reader: LeafReader = block.X
-        raw = reader.raw(self.start, self.values)
+        raw = reader.raw(self.grown)
         limits = np.asarray(self.shares), self.clip
-        asked = self.loss, raw, self.start, *limits
+        asked = self.loss, raw, self.grown.start, *limits
         return Compiled(partial(reader.gains, *asked))

@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._row_threads import by_blocks
+from skdp.tables._memory import held
 from skdp.tables._source import Block, Remote, Source
 
 # Factor on norms that covers their rounding.
 _ROUNDED = 1 + 1e-12
+# Enough rows for twenty threads; what queries compute of a block's rows takes some
+# 50 MB for each output.
+_ROWS_OF_A_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +79,11 @@ class CodeBasis:
 
 @dataclass(frozen=True, eq=False)
 class CodeRows:
-    """Rows of codes: plain products with weights, clipped products with residuals.
+    """Rows of codes.
 
-    A row is the sum of its codes' features. In products with residuals, a row longer
-    than 1 is scaled to norm 1. In products with weights it is not, so that raw
-    predictions remain sums over the columns.
+    A row is the sum of its codes' features. In sums of gradients, a row longer than 1
+    is scaled to norm 1. In products with weights it is not, so that raw predictions
+    remain sums over the columns.
 
     Parameters
     ----------
@@ -98,54 +102,18 @@ class CodeRows:
 
     @property
     def norms(self) -> FloatArray:
-        """Bounds on the norms of rows in products with residuals."""
+        """Bounds on the norms of rows in sums."""
         return np.ones(len(self.codes))
 
     def __getitem__(self, rows: Any) -> CodeRows:
         return CodeRows(self.codes[rows], self.basis)
 
-    def __matmul__(self, weights: FloatArray) -> FloatArray:
-        return added_up(self.codes, self.basis.starts, self.basis.tables(weights))
-
     @cached_property
-    def T(self) -> _TransposedCodes:
-        """Transpose for products with residuals; cached with the records' weights."""
+    def factor(self) -> FloatArray:
+        """Factor on each row in sums, at most 1; it makes no row longer than 1."""
         squares = (self.basis.squares[:, None],)
         lengths = np.sqrt(added_up(self.codes, self.basis.starts, squares)[:, 0])
-        return _TransposedCodes(self, 1 / np.maximum(lengths * _ROUNDED, 1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class _TransposedCodes:
-    rows: CodeRows
-    weights: FloatArray
-
-    def __matmul__(self, residuals: FloatArray) -> FloatArray:
-        weighted = np.ascontiguousarray(self.weights[:, None] * residuals)
-        basis = self.rows.basis
-        return basis.features(summed_by_code(self.rows.codes, basis.starts, weighted))
-
-
-def summed_by_code(
-    codes: NDArray[np.uint8], starts: NDArray[np.int64], values: NDArray[Any]
-) -> NDArray[Any]:
-    """Sums over the records of each code of each column.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8 of shape (n_rows, n_columns)
-    starts : ndarray of int64 of shape (n_columns + 1,)
-    values : C-ordered ndarray of float64 or int64 of shape (n_rows, n_outputs)
-    """
-    from skdp.tables._coded_kernel import add_up_by_code
-
-    def of_run(first: int, last: int) -> NDArray[Any]:
-        sums = np.zeros((int(starts[-1]), values.shape[1]), dtype=values.dtype)
-        add_up_by_code(codes, starts, values, sums, first, last)
-        return sums
-
-    first, *others = by_blocks(of_run, len(codes))
-    return sum(others, start=first)
+        return np.asarray(1 / np.maximum(lengths * _ROUNDED, 1.0))
 
 
 def added_up(
@@ -186,8 +154,12 @@ class CodeSource(Source):
 
     def __init__(self, source: Source, basis: CodeBasis) -> None:
         self._source, self._basis = source, basis
+        facts, largest = source.facts, _ROWS_OF_A_BLOCK
+        if not facts.is_of_users:  # how many rows users have is private
+            largest = min(largest, facts.n_samples)
         self.facts = replace(
-            source.facts,
+            facts,
+            largest_block=largest,
             n_features=basis.n_features,
             is_row_major=False,
             amplification=max(basis.terms, 1.0),
@@ -204,7 +176,10 @@ class CodeSource(Source):
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return [self._shown(block) for block in self._source.blocks()]
+        whole = held(self._source, with_shares=True)
+        starts = range(0, len(whole.y), _ROWS_OF_A_BLOCK)
+        runs = (slice(start, start + _ROWS_OF_A_BLOCK) for start in starts)
+        return [self._shown(whole.part(run)) for run in runs]
 
     def blocks(self) -> Iterator[Block]:
         """The same blocks each time."""

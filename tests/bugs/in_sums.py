@@ -7,6 +7,11 @@ from tests.bugs.bug import Bug
 SUMS = "skdp/sums"
 ADDER = f"{SUMS}/_adder.py"
 TEST = "tests/sums/test_"
+TEST_CODES = "tests/tables/test_code_rows.py"
+PLAIN = (
+    f"{TEST_CODES}::test_compiled_sums_are_those_of_plain_arithmetic_to_the_last_bit"
+)
+NOTICED = f"{TEST}leaf_sums.py::test_a_reader_notices_what_changes_between_queries"
 TEST_ADDER = f"{TEST}adder.py"
 RECORDS = f"{TEST_ADDER}::test_a_record_moves_a_sum_by_no_more_than_its_bound"
 USERS = f"{TEST_ADDER}::test_a_user_moves_a_sum_by_no_more_than_is_charged"
@@ -271,6 +276,38 @@ OF_GRADIENTS = [
         (f"{TEST}gradient_settings.py::test_no_neighbours_exceed_what_is_charged",),
     ),
     Bug(
+        "long rows of codes count in full",
+        "clip",
+        f"{SUMS}/_gradient_kernel.py",
+        "        residuals[i] = np.floor(residuals[i] * factor[i] * fine + 0.5)\n",
+        "        residuals[i] = np.floor(residuals[i] * fine + 0.5)\n",
+        (f"{TEST_CODES}::test_bounds_hold_at_any_weights_and_are_attained", PLAIN),
+    ),
+    Bug(
+        "several residuals of a row of codes are not clipped as one vector",
+        "clip",
+        f"{SUMS}/_gradient_kernel.py",
+        "            factors[i] = limit / max(np.sqrt(factors[i]), limit)\n",
+        "            factors[i] = 1.0\n",
+        (PLAIN,),
+    ),
+    Bug(
+        "null rows of codes count",
+        "users",
+        f"{SUMS}/_gradient_kernel.py",
+        "        if len(present) and not present[i]:\n            residuals[i] = 0.0\n",
+        "",
+        (PLAIN,),
+    ),
+    Bug(
+        "the intercept of users with rows of codes moves along another ray",
+        "users",
+        f"{SUMS}/_gradient_kernel.py",
+        "            residuals[i] = own * unit\n",
+        "            residuals[i] *= present[i]\n",
+        (PLAIN,),
+    ),
+    Bug(
         "a user's clip leaves the intercept out",
         "users",
         f"{SUMS}/_gradient_sum.py",
@@ -342,12 +379,28 @@ OF_GRADIENTS = [
         (RECORDS,),
     ),
     Bug(
-        "a reader of leaves trusts values that were overwritten",
+        "a reader of leaves does not compare the trees that it knows",
         "model",
         f"{SUMS}/_leaves.py",
-        "        return np.array_equal(self._values[:done], values[:done])\n",
-        "        return len(self._values[:done]) <= len(values)\n",
-        (f"{TEST}leaf_sums.py::test_released_values_that_are_overwritten_are_noticed",),
+        " and grown.digests[done] == self._done\n",
+        " and self._done != b''\n",
+        (NOTICED,),
+    ),
+    Bug(
+        "values of leaves are no part of a digest",
+        "model",
+        f"{SUMS}/_leaves.py",
+        "_digest(self.digests[-1], tree.digest, values)",
+        "_digest(self.digests[-1], tree.digest)",
+        (NOTICED,),
+    ),
+    Bug(
+        "a query has the values of leaves where a caller overwrites them",
+        "model",
+        f"{SUMS}/_leaves.py",
+        "        values = np.array(values, dtype=np.float64)\n",
+        "",
+        (f"{TEST}leaf_sums.py::test_a_query_keeps_the_values_that_it_was_made_of",),
     ),
     Bug(
         "norms of a network's gradients leave the first biases out",

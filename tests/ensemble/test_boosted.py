@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdp.ensemble import _boosting
-from skdp.sums._leaves import LeafReader
+from skdp.sums._leaves import GrownTrees, LeafReader
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import SMALL, fitted, task_of
 from tests.ensemble.test_trees import leaves_of
@@ -36,8 +36,8 @@ def test_raw_predictions_are_the_start_and_the_values_of_leaves(loss, n_outputs)
 @every_loss
 def test_the_fit_and_predictions_agree_to_the_last_bit(loss, n_outputs, monkeypatch):
     model, codes = model_of(loss, n_outputs)
-    reader = LeafReader(source_of(codes, np.zeros(len(codes))), model.trees, n_outputs)
-    alone = reader.raw(model.start, model.values)
+    reader = LeafReader(source_of(codes, np.zeros(len(codes))), n_outputs)
+    alone = reader.raw(GrownTrees.of(model.start, model.trees, model.values))
     for n_threads in (1, 2, 3):
         monkeypatch.setattr(_boosting, "n_threads_for", lambda n, k=n_threads: k)
         assert np.array_equal(model.raw(codes), alone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,9 @@ from skdp.ensemble._trees import draw_trees
 from skdp.losses._base import LossId, falling_exponential
 from skdp.losses._classification import without_weights
 from skdp.privacy.release._plan import Layout
+from skdp.sums import _leaves as module
 from skdp.sums import _leaves_kernel as kernel
-from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms
+from skdp.sums._leaves import GrownTrees, LeafReader, LeafSums, LeafTerms
 from tests.ensemble.coded import (
     MIXED,
     a_leaf_for_each_code,
@@ -64,12 +66,10 @@ LOSSES = [
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
 
 
-def query_of(terms, trees, n, values=None, start=None):
-    values = (
-        np.zeros((0, trees.n_leaves, terms.n_outputs)) if values is None else values
-    )
+def query_of(terms, trees, n, values=(), start=None):
     start = np.zeros(terms.n_outputs) if start is None else start
-    return LeafSums(terms, trees, start, values, n)
+    grown = GrownTrees.of(start, trees, values)
+    return LeafSums(terms, trees[len(values)], grown, n)
 
 
 def added(terms, raw, y, present=None):
@@ -195,7 +195,7 @@ def fitted_sums(terms, codes, y, present=None, n_threads=1, rows=None):
     query = query_of(terms, trees, len(y), values, start)
     reader = query.open(source_of(codes, y, present))
     reader.n_threads = n_threads
-    return query.total(reader, rows), query
+    return query.total(reader, rows), query, trees
 
 
 @every_loss
@@ -203,12 +203,12 @@ def test_sums_are_those_of_plain_numpy(loss, n_outputs):
     terms = terms_of(loss, n_outputs, 0.6, 0.8)
     codes = codes_of(MIXED, 400)
     y = targets_of(loss, codes, n_outputs)
-    found, query = fitted_sums(terms, codes, y)
-    raw = np.tile(query.start, (len(y), 1))
-    for t, values in enumerate(query.values):
-        raw += values[walked(query.trees, t, codes)]
+    found, query, trees = fitted_sums(terms, codes, y)
+    raw = np.tile(query.grown.start, (len(y), 1))
+    for t, values in enumerate(query.grown.values):
+        raw += values[walked(trees, t, codes)]
     expected = np.zeros_like(found)
-    np.add.at(expected, walked(query.trees, 2, codes), plainly(terms, raw, y))
+    np.add.at(expected, walked(trees, 2, codes), plainly(terms, raw, y))
     assert np.allclose(found, expected, rtol=0, atol=400 * query.unit)
 
 
@@ -275,28 +275,82 @@ def test_probabilities_are_those_of_plain_arithmetic_to_the_last_bit():
 # ------------------------------------------------------- what a reader keeps of queries
 
 
-def notices_overwritten_values():
-    """Whether a tree's values, changed where they lie, are found to be others."""
+def reads_like_a_new_reader(changed):
+    """Whether a reader that knows other trees answers as a reader that knows none.
+
+    `changed` maps trees and values to those of the next query.
+    """
     terms = terms_of("logistic", 1, 0.6, 0.8)
     codes = codes_of(MIXED, 300)
     source = source_of(codes, targets_of("logistic", codes))
     trees = draw_trees(MIXED, n_trees=4, max_depth=4, seed=1)
     values = np.random.default_rng(0).normal(size=(3, trees.n_leaves, 1))
+    start, same = np.zeros(1), []
     reader = query_of(terms, trees, 300).open(source)
-    same = []
-    for done in (1, 2, 2, 3):
-        query = query_of(terms, trees, 300, values[:done])
+    for done in (1, 2, 2, 3, 1):
+        query = query_of(terms, trees, 300, values[:done], start)
         fresh = query.total(query.open(source), None)
         same.append(np.array_equal(query.total(reader, None), fresh))
-        values[0] += 0.5
+        trees, values, start = changed(trees, values, start)
     return all(same)
 
 
-def test_released_values_that_are_overwritten_are_noticed(monkeypatch):
-    assert notices_overwritten_values()
+def overwritten(trees, values, start):
+    values[0] += 0.5
+    return trees, values, start
 
-    def trusting(self, start, values):
-        return self._start is not None and self._n_done <= len(values)
+
+CHANGES = {
+    "nothing": lambda trees, values, start: (trees, values, start),
+    "values where they are": overwritten,
+    "values of another model": lambda trees, values, start: (trees, -values, start),
+    "an earlier tree": lambda trees, values, start: (
+        replace(trees, cut=trees.cut[[1, 0, 2, 3]]),
+        values,
+        start,
+    ),
+    "the start": lambda trees, values, start: (trees, values, start + 1),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_reader_notices_what_changes_between_queries(what, monkeypatch):
+    assert reads_like_a_new_reader(CHANGES[what])
+
+    def trusting(self, grown):
+        return self._done != b"" and self._n_done <= len(grown)
 
     monkeypatch.setattr(LeafReader, "_continues", trusting)
-    assert not notices_overwritten_values()
+    assert what == "nothing" or not reads_like_a_new_reader(CHANGES[what])
+
+
+def test_a_query_keeps_the_values_that_it_was_made_of():
+    terms, codes = terms_of("logistic", 1, 0.6, 0.8), codes_of(MIXED, 300)
+    source = source_of(codes, targets_of("logistic", codes))
+    trees = draw_trees(MIXED, n_trees=2, max_depth=4, seed=1)
+    values, start = np.ones((1, trees.n_leaves, 1)), np.zeros(1)
+    query = query_of(terms, trees, 300, values, start)
+    expected = query.total(query.open(source), None)
+    for own in (values, start, trees.cut, trees.rank):
+        own[:] = 0
+    assert np.array_equal(query.total(query.open(source), None), expected)
+
+
+def test_each_tree_is_added_once_though_later_trees_are_drawn_anew(monkeypatch):
+    """Also by a reader in another process, which gets copies of queries."""
+    added, n_trees = [], 6
+    monkeypatch.setattr(module, "add_values", lambda *given: added.append(given))
+    terms, codes = terms_of("logistic", 1, 0.6, 0.8), codes_of(MIXED, 300)
+    source = source_of(codes, targets_of("logistic", codes))
+    reader, grown = None, GrownTrees.of(np.zeros(1))
+    trees = draw_trees(MIXED, n_trees=n_trees, max_depth=4, seed=0)
+    for t in range(n_trees):
+        if t % 2 == 0:
+            other = draw_trees(MIXED, n_trees=n_trees, max_depth=4, seed=t)
+            for name in ("feature", "cut", "rank"):
+                getattr(trees, name)[t:] = getattr(other, name)[t:]
+        query = pickle.loads(pickle.dumps(LeafSums(terms, trees[t], grown, 300)))
+        reader = query.open(source) if reader is None else reader
+        query.total(reader, None)
+        grown = grown.plus(trees[t], np.ones((trees.n_leaves, 1)))
+    assert len(added) == n_trees - 1

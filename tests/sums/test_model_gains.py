@@ -13,7 +13,7 @@ from skdp.ensemble._trees import draw_trees
 from skdp.losses._classification import WeightedLoss
 from skdp.privacy.release._plan import Layout
 from skdp.sums import _leaves_kernel as kernel
-from skdp.sums._leaves import ModelGains
+from skdp.sums._leaves import GrownTrees, ModelGains
 from tests.ensemble.coded import MIXED, codes_of, source_of
 from tests.ensemble.fits import loss_of
 
@@ -35,7 +35,8 @@ def grown(loss, n_outputs, n, size=1.0):
     rng = np.random.default_rng(1)
     values = size * rng.normal(size=(len(trees), trees.n_leaves, n_outputs))
     start = rng.normal(size=n_outputs) / 4
-    return ModelGains(loss_of(loss, n_outputs), trees, start, values, SHARES, CLIP, n)
+    grown = GrownTrees.of(start, trees, values)
+    return ModelGains(loss_of(loss, n_outputs), grown, SHARES, CLIP, n)
 
 
 def gains_of(query, codes, y, present=None, offset=None, rows=None):
@@ -82,7 +83,7 @@ def test_no_neighbour_is_farther_than_the_bound(loss, n_outputs, size, far):
 def trees_of(query, codes):
     """What all trees add to raw predictions."""
     reader = query.open(source_of(codes, np.zeros(len(codes))))
-    return reader.raw(query.start, query.values) - query.start
+    return reader.raw(query.grown) - query.grown.start
 
 
 @every_loss
@@ -106,7 +107,7 @@ def test_gains_are_those_of_the_losses(loss, n_outputs):
     codes, y = records(loss, n_outputs)
     query = replace(grown(loss, n_outputs, len(y)), clip=50.0)
     offset = np.random.default_rng(5).normal(size=(len(y), n_outputs))
-    added, base = trees_of(query, codes), query.start + offset
+    added, base = trees_of(query, codes), query.grown.start + offset
 
     def lost(raw):
         if loss == "squared":
