@@ -154,10 +154,9 @@ _CLIP_OF_TARGETS = 0.2
 _GAIN_FROM = 2.0
 
 
-def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGains:
+def gains_of(task: BoostingTask, grown: GrownTrees, scale: Scale) -> ModelGains:
     """The query about the gain by all trees."""
-    grown = GrownTrees.of(model.start, model.trees, model.values)
-    clip = _clip(len(model.start))
+    clip = _clip(len(grown.start))
     if task.is_regression:
         clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
     return ModelGains(task.loss, grown, SHARES, clip, task.n_samples)
@@ -216,11 +215,14 @@ _CLIP_SIGNAL = (1e3, 1e4)
 # n mu at which the whole budget gives the mean as accurately as it is needed.
 _MEAN_SIGNAL = 45.0
 # n mu from which trees continue a linear model.
-_WORTH_GROWING = 300.0
+_WORTH_GROWING = 1500.0
 # n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
 # Groups of codes that are counted, for each interval of a curve.
 _FINER = 4
+# One of so many trees is in the trial.
+_TRIED = 10
+_TRIAL = 0.06
 # Prior variance of steps that continue a linear model, over that of other steps.
 _PRIOR_AFTER = 0.3
 
@@ -248,10 +250,11 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         of the targets.
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
         Weight of the curvatures beside residuals of weight 1.
-    start_share, linear_share, counts_share, targets_share, gains_share
+    start_share, linear_share, counts_share, targets_share, gains_share, trial_share
         Budget fractions of mu^2 for the constant, the linear model, the counts of
-        codes, the histogram of a regression's targets, and the gain of the trees. 0
-        leaves a part out (not the constant). None: rules; `privacy_` has their values.
+        codes, the histogram of a regression's targets, the gain of the trees, and a
+        trial of the first trees. 0 leaves a part out (not the constant). None: rules;
+        `privacy_` has their values.
 
     Notes
     -----
@@ -285,6 +288,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         "counts_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "targets_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "gains_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "trial_share": partial(check_real, low=0.0, high=1.0, high_open=True),
     }
 
     n_estimators: int
@@ -297,6 +301,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     counts_share: float
     targets_share: float
     gains_share: float
+    trial_share: float
     linear: LinearStart | None = None
 
     @classmethod
@@ -346,6 +351,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             task.adjacency,
             _strength(task, budget),
             planned._with_rest(task)["linear"],
+            planned._rest(task),
         )
         return replace(planned, linear=linear)
 
@@ -362,14 +368,33 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         lines: dict[str, Line | Part] = {
             name: Line(mu_share=share) for name, share in shares.items()
         }
-        if self.n_estimators:
-            each = shares["trees"] / self.n_estimators
-            lines["trees"] = Line(self.n_estimators, mu_share=each)
         if self.linear is not None:
             lines["linear"] = self.linear.part
-            grown = tuple(lines[name] for name in self._grown_lines(task))
-            lines["grown"] = Part(Plan(grown))
+        if self.n_estimators:
+            lines["trees"] = self._grown(shares, self.n_estimators - self.n_tried)
+        if self.n_tried and self.linear is not None:
+            trial = {"trees": shares["trial"] / 2, "gains": shares["trial"] / 2}
+            lines["trial"] = self._grown(trial, self.n_tried)
+            rest = self.linear.rest
+            instead = None if rest is None else rest.plan()
+            lines["trees"] = replace(lines["trees"], instead=instead)
         return Plan(tuple(lines[name] for name in self._asked(task)))
+
+    @staticmethod
+    def _grown(shares: Mapping[str, float], n_trees: int) -> Part:
+        """Trees, and then the gain by them."""
+        share = shares["trees"] + shares.get("gains", 0.0)
+        lines = [Line(n_trees, mu_share=shares["trees"] / share / n_trees)]
+        if "gains" in shares:
+            lines.append(Line(mu_share=shares["gains"] / share))
+        return Part(Plan(tuple(lines)), 1 / math.sqrt(share))
+
+    @property
+    def n_tried(self) -> int:
+        """Number of trees of the trial: noise in all trees is about the same."""
+        if not self.trial_share or self.n_estimators < 2:
+            return 0
+        return min(max(self.n_estimators // _TRIED, 1), self.n_estimators - 1)
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
         """Shares of mu^2 of all queries, except the part that gets the rest."""
@@ -381,6 +406,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             shares["counts"] = self.counts_share
         if self.n_estimators:
             shares["linear"] = self.linear_share
+            shares["trial"] = self.trial_share if self.linear_share else 0.0
             shares["gains"] = self.gains_share
         elif not self.linear_share:
             shares["start"] = 0.0
@@ -393,18 +419,18 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         rest = 1 - sum(shares.values())
         return shares | {"trees" if self.n_estimators else last: rest}
 
-    def _grown_lines(self, task: BoostingTask) -> list[str]:
+    def _rest(self, task: BoostingTask) -> float:
+        """Share of mu^2 for trees after a trial, or for more of the linear model."""
+        if not self.n_tried:
+            return 0.0
         shares = self._with_rest(task)
-        return [name for name in ("trees", "gains") if name in shares]
+        return shares["trees"] + shares.get("gains", 0.0)
 
     def _asked(self, task: BoostingTask) -> list[str]:
-        """The lines of the plan, in their order."""
-        shares, grown = self._with_rest(task), self._grown_lines(task)
-        first = ("targets", "start", "counts", "linear")
-        asked = [name for name in first if name in shares]
-        if self.linear is None or not grown:
-            return [*asked, *grown]
-        return [*asked, "grown"]
+        """The lines of the plan, in their order; gains are in the part of the trees."""
+        shares = self._with_rest(task)
+        order = ("targets", "start", "counts", "linear", "trial", "trees")
+        return [name for name in order if name in shares]
 
     def terms(self, task: BoostingTask, scale: Scale | None = None) -> LeafTerms:
         """What a record adds to its leaf."""
@@ -468,41 +494,40 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             released = asking.ask("counts", counts)
             margins = margins_of(counts, released, task.n_samples)
             shares = shares_of(task.columns, counts, released)
+        found, every = None, shares_or_even(task.columns, margins)
         if self.linear is not None and base is not None:
-            every = shares_or_even(task.columns, margins)
             part = asking.part("linear", partial(self.linear.view, every))
-            start, curves = self.linear.run(part, every, base, progress)
-        if task.init != "zero" and task.n_outputs > 1:
-            start = start + weighted_by(task.loss.label_weights)
+            found = self.linear.run(part, every, base, progress)
+            start, curves = found.constant, self.linear.curves(every, found)
+        start = self._weighted(task, start)
+        model = replace(without_trees(task.columns, start, curves), shares=margins)
         if not self.n_estimators:
-            model = without_trees(task.columns, start, curves)
-            return replace(model, shares=margins)
-        if curves is not None:
-            grown = asking.part("grown", curves.before)
-            asking = _Asking(grown, self._grown_lines(task))
-        trees = self.trees(task, shares)
-        scale = Scale.of(task, spread.unit, start)
-        model = self._boosted(asking, task, trees, start, scale, progress)
-        return replace(model, curves=curves, shares=margins)
+            return model
+        growth = _Growth(self, task, spread, shares, curves, start, progress)
+        view = None if curves is None else curves.before
+        if asking.has("trial"):
+            gain = growth.grow(asking.part("trial", view), self.n_tried)
+            if best_share(gain) == 0.0 and self.linear is not None and base is not None:
+                more = partial(self.linear.view, every)
+                rest = asking.part("trees", more, instead=True)
+                found = self.linear.run(rest, every, base, progress, found)
+                start = self._weighted(task, found.constant)
+                curves = self.linear.curves(every, found)
+                model = without_trees(task.columns, start, curves)
+                return replace(model, shares=margins, shrinkage=0.0)
+        part = asking.part("trees", view)
+        gain = growth.grow(part, self.n_estimators - self.n_tried)
+        model = replace(growth.model(), curves=curves, shares=margins)
+        return model if gain is None else shrunk(model, best_share(gain))
+
+    @staticmethod
+    def _weighted(task: BoostingTask, start: FloatArray) -> FloatArray:
+        if task.init == "zero" or task.n_outputs == 1:
+            return start
+        return start + weighted_by(task.loss.label_weights)
 
     def rehearse(self, answers: Answers, task: BoostingTask, /) -> BoostedTrees:
         return without_trees(task.columns, np.zeros(task.n_outputs))
-
-    def _boosted(
-        self,
-        asking: _Asking,
-        task: BoostingTask,
-        trees: RandomTrees,
-        start: FloatArray,
-        scale: Scale,
-        progress: Progress,
-    ) -> BoostedTrees:
-        """The boosted trees, shrunk by their gain."""
-        model = self._grown(asking, task, trees, start, scale, progress)
-        if not asking.has("gains"):
-            return model
-        gains = gains_of(task, model, scale)
-        return shrunk(model, best_share(asking.ask("gains", gains)))
 
     def _base(self, asking: _Asking, task: BoostingTask) -> Base:
         """Location of the targets, released as linear models release it."""
@@ -525,28 +550,50 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         query = LeafSums(terms, uncut(task.columns)[0], middle, task.n_samples)
         return start_from(task, spread, asking.ask("start", query))
 
-    def _grown(
+
+class _Growth:
+    """Trees with released values, one after another."""
+
+    def __init__(
         self,
-        asking: _Asking,
+        solver: NewtonBoosting,
         task: BoostingTask,
-        trees: RandomTrees,
+        spread: Spread,
+        shares: FloatArray | None,
+        curves: Curves | None,
         start: FloatArray,
-        scale: Scale,
         progress: Progress,
-    ) -> BoostedTrees:
-        """The values of all trees, one tree after another."""
-        terms, n = self.terms(task, scale), task.n_samples
-        shape = (len(trees), trees.n_leaves, task.n_outputs)
-        values, deviations = np.zeros(shape), np.zeros(shape)
-        prior = 1.0 if self.linear is None else _PRIOR_AFTER
-        steps = LeafSteps(terms, self.learning_rate, scale, prior)
-        grown = GrownTrees.of(start)
-        for t, tree in enumerate(trees):
-            released = asking.ask("trees", LeafSums(terms, tree, grown, n))
-            values[t], deviations[t] = steps.next(released, trees.is_reached(t))
-            grown = grown.plus(tree, values[t])
-            progress.step(t + 1, len(trees))
-        return BoostedTrees(trees, values, start, deviations)
+    ) -> None:
+        self._solver, self._task, self._progress = solver, task, progress
+        self._scale = Scale.of(task, spread.unit, start)
+        self._terms = solver.terms(task, self._scale)
+        prior = 1.0 if curves is None else _PRIOR_AFTER
+        self._steps = LeafSteps(
+            self._terms, solver.learning_rate, self._scale, prior
+        )
+        self._trees = solver.trees(task, shares)
+        shape = (len(self._trees), self._trees.n_leaves, task.n_outputs)
+        self._values, self._deviations = np.zeros(shape), np.zeros(shape)
+        self._grown = GrownTrees.of(start)
+
+    def grow(self, answers: Answers, n_trees: int) -> Released | None:
+        """Ask for more trees, and for the gain by all trees so far if it is planned."""
+        asking = _Asking(answers, ["trees", "gains"])
+        trees, n = self._trees, self._task.n_samples
+        for t in range(len(self._grown), len(self._grown) + n_trees):
+            query = LeafSums(self._terms, trees[t], self._grown, n)
+            released = asking.ask("trees", query)
+            found = self._steps.next(released, trees.is_reached(t))
+            self._values[t], self._deviations[t] = found
+            self._grown = self._grown.plus(trees[t], self._values[t])
+            self._progress.step(t + 1, len(trees))
+        if not self._solver.gains_share:
+            return None
+        return asking.ask("gains", gains_of(self._task, self._grown, self._scale))
+
+    def model(self) -> BoostedTrees:
+        start = self._grown.start
+        return BoostedTrees(self._trees, self._values, start, self._deviations)
 
 
 def _by_rule(
@@ -566,6 +613,7 @@ def _by_rule(
         "gains_share": GAINS.share(signal),
         "n_estimators": _N_TREES,
         "linear_share": 0.0,
+        "trial_share": 0.0,
         "counts_share": 0.05,
     }
     rules["start_share"] = _of_constant({**rules, **given}, signal)
@@ -602,8 +650,10 @@ def _of_linear(
         shares = {name: share * left / 2 / by_rule for name, share in shares.items()}
     shares = {name: given.get(name, share) for name, share in shares.items()}
     left = max(1 - sum(shares.values()) - rules["gains_share"], 0.1)
+    trial = {"trial_share": _TRIAL} if signal >= _WORTH_GROWING else {}
     return {
         **shares,
+        **trial,
         "n_estimators": _N_TREES if signal >= _WORTH_GROWING else 0,
         "linear_share": left / (1 + (signal / _HALF_LINEAR) ** _FALLING),
     }
@@ -658,9 +708,11 @@ class _Asking:
     def has(self, line: str) -> bool:
         return line in self._lines
 
-    def part(self, line: str, view: View) -> Answers:
+    def part(
+        self, line: str, view: View | None, *, instead: bool = False
+    ) -> Answers:
         """Answers of a plan within the plan."""
-        return self._answers.part(self._lines.index(line), view)
+        return self._answers.part(self._lines.index(line), view, instead=instead)
 
     def ask(self, line: str, query: Query) -> Released:
         if not self._answers.is_exact:

@@ -31,7 +31,7 @@ from skdp.preprocessing._blocks import Curve, NumberAxis
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
-from skdp.solvers._centred_descent import GatedDescent
+from skdp.solvers._centred_descent import Descended, GatedDescent
 from skdp.solvers._centred_rows import effect_deviations, state_variances
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
 from skdp.solvers._target_base import Base
@@ -86,6 +86,8 @@ class LinearStart:
         Share of mu squared for the descent and its gate.
     n_intervals : int
         Intervals of the finest level of a curve.
+    rest : GatedDescent or None
+        The rest of the descent, which is asked for if trees do not help.
     """
 
     objective: LinearObjective
@@ -93,6 +95,7 @@ class LinearStart:
     n_intervals: int
     descent: GatedDescent
     share: float
+    rest: GatedDescent | None = None
 
     @classmethod
     def planned(
@@ -103,6 +106,7 @@ class LinearStart:
         adjacency: TableRelation,
         signal_to_noise: float,
         share: float,
+        rest: float = 0.0,
     ) -> LinearStart:
         """The linear model with every parameter decided by rule.
 
@@ -115,8 +119,10 @@ class LinearStart:
         signal_to_noise : float in (0, inf)
             n mu of the whole budget.
         share : float in (0, 1]
+        rest : float in [0, 1), default=0.0
+            Share of mu squared for the rest of the descent.
         """
-        left = math.sqrt(share) * signal_to_noise
+        left = math.sqrt(share + rest) * signal_to_noise
         n_intervals = curve_intervals(left, len(columns.n_bins))
         features = features_of(columns, n_intervals)
         objective = LinearObjective(
@@ -127,15 +133,21 @@ class LinearStart:
             product_norm=math.inf,
             adjacency=adjacency,
         )
-        # Columns and targets are released earlier, by lines of the whole plan.
-        shares = replace(Shares.of(loss, left, 0.0), targets=0.0, mean=0.0)
-        descent = GatedDescent(shares=shares, pace=Pace.of(objective, left))
+
+        def descent(own: float, flow: float) -> GatedDescent:
+            # Columns and targets are released earlier, by lines of the whole plan.
+            shares = Shares.of(loss, math.sqrt(own) * signal_to_noise, 0.0)
+            shares = replace(shares, targets=0.0, mean=0.0)
+            return GatedDescent(shares=shares, pace=Pace.of(objective, flow))
+
+        first = math.sqrt(share) * signal_to_noise
         return cls(
             objective=objective,
             features=features,
             n_intervals=n_intervals,
-            descent=descent,
+            descent=descent(share, first),
             share=share,
+            rest=descent(rest, left - first) if rest else None,
         )
 
     @property
@@ -161,33 +173,36 @@ class LinearStart:
         margins: tuple[FloatArray, ...],
         base: Base,
         progress: Progress,
-    ) -> tuple[FloatArray, Curves]:
-        """Walk over released values; ask what `part` declared.
+        before: Descended | None = None,
+    ) -> Descended:
+        """Weights from released values; asks what `part` or `rest` declared.
 
         Parameters
         ----------
         answers : Answers
-            Answers of `part`, over records in the form of `view`.
+            Answers of the part, over records in the form of `view`.
         margins : tuple of ndarray of float64 of shape (n_codes,)
             Released shares of the codes of each column.
         base : Base
             Released location of the targets.
         progress : Progress
-
-        Returns
-        -------
-        constant : ndarray of float64 of shape (n_outputs,)
-        curves : Curves
+        before : Descended or None, default=None
+            The first part of the descent, before its rest.
         """
         basis = centred(self.features, margins)
         objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
         variances = partial(state_variances, basis.parts, margins)
-        found = self.descent.run(answers, objective, base, variances, progress)
+        descent = self.descent if before is None or self.rest is None else self.rest
+        return descent.run(answers, objective, base, variances, progress, before)
+
+    def curves(self, margins: tuple[FloatArray, ...], found: Descended) -> Curves:
+        """The weights as one curve for each column."""
+        basis = centred(self.features, margins)
         noise = found.kept * effect_deviations(basis.parts, margins, found.noise)
         each = np.split(noise, np.cumsum([len(part) for part in margins])[:-1])
-        n_outputs = objective.loss.n_outputs
+        n_outputs = self.objective.loss.n_outputs
         deviations = tuple(np.tile(d[:, None], (1, n_outputs)) for d in each)
-        return found.constant, Curves(basis.tables(found.weights), deviations)
+        return Curves(basis.tables(found.weights), deviations)
 
 
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:

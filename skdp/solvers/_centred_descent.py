@@ -81,12 +81,15 @@ class Descended:
         Fraction of the weights that the gate keeps.
     noise : NoiseOfRun
         The distribution of the noise in the weights.
+    steps : MomentumSteps
+        The steps that were taken; a later descent may continue them.
     """
 
     weights: FloatArray
     constant: FloatArray
     kept: float
     noise: NoiseOfRun
+    steps: MomentumSteps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +100,7 @@ class GatedDescent:
     -------
     Adaptive Gaussian answers: exactly mu-GDP for their squares together, under both
     adjacencies and for users. Gradient sums take rows of norm at most 1
-    (``docs/proofs/default.md``, ``docs/proofs/default.md``).
+    (``docs/proofs/default.md``).
 
     Parameters
     ----------
@@ -146,6 +149,7 @@ class GatedDescent:
         base: Base,
         variances: Variances,
         progress: Progress,
+        before: Descended | None = None,
     ) -> Descended:
         """Compute weights from released values, asking the queries of `plan`.
 
@@ -158,8 +162,11 @@ class GatedDescent:
             Released constant model and scales of the targets.
         variances : callable
         progress : Progress
+        before : Descended or None, default=None
+            The first part of the descent, which this part continues.
         """
-        return _Walk(self, answers, objective, base, variances, progress).found()
+        walk = _Walk(self, answers, objective, base, variances, progress, before)
+        return walk.found()
 
 
 @dataclass(eq=False)
@@ -172,9 +179,10 @@ class _Walk:
     base: Base
     variances: Variances
     progress: Progress
+    before: Descended | None
 
     def found(self) -> Descended:
-        weights, own, noise = self._descend()
+        weights, own, noise, steps = self._descend()
         kept = self._kept(weights, noise)
         # The intercept was learned together with the weights, so the gate scales both.
         constant = np.array(self.base.constant) + kept * own
@@ -184,11 +192,15 @@ class _Walk:
             else:
                 constant = constant + self._to_rates(kept * weights, constant)
         return Descended(
-            weights=kept * weights, constant=constant, kept=kept, noise=noise
+            weights=kept * weights,
+            constant=constant,
+            kept=kept,
+            noise=noise,
+            steps=steps,
         )
 
-    def _descend(self) -> tuple[FloatArray, FloatArray, NoiseOfRun]:
-        """Weights of rows and of the intercept, and the noise in them."""
+    def _descend(self) -> tuple[FloatArray, FloatArray, NoiseOfRun, MomentumSteps]:
+        """Weights of rows and of the intercept, the noise in them, and the steps."""
         n, pace = self.objective.n_samples, self.descent.pace
         sums = self.descent.gradients(
             self.objective, self.base.offset, self.base.residual_clip
@@ -196,23 +208,31 @@ class _Walk:
         own = sums.objective
         if has_log_link(own.loss):
             pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
-        steps = MomentumSteps(
-            np.zeros(own.shape),
-            np.full(pace.n_steps, pace.step_size),
-            own.alpha,
-            box_radius(own),
-            0.5,
-            momentum=pace.momentum,
-        )
+        sizes = np.full(pace.n_steps, pace.step_size)
         paces: list[Pace] = []
         deviations: list[float] = []
+        if self.before is None:
+            steps = MomentumSteps(
+                np.zeros(own.shape),
+                sizes,
+                own.alpha,
+                box_radius(own),
+                0.5,
+                momentum=pace.momentum,
+            )
+        else:
+            past = self.before.noise
+            paces, deviations = list(past.paces), past.deviations.tolist()
+            steps = self.before.steps.continued(sizes, pace.momentum)
         means = self._means(sums, pace, steps, paces, deviations)
         follow(means, steps, self.progress)
         found = steps.average()
         d = own.n_features
         intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
-        run = NoiseOfRun(paces, np.array(deviations), self.base, n, own.alpha)
-        return found[:d], intercept, run
+        run = NoiseOfRun(
+            paces, np.array(deviations), self.base, n, own.alpha, pace.n_steps
+        )
+        return found[:d], intercept, run, steps
 
     def _means(
         self,
@@ -228,7 +248,9 @@ class _Walk:
         speed = np.ones((own.n_columns, 1))
         if own.fit_intercept:
             speed[-1] = pace.intercept_weight**2
-        asks_at = pace.errors_at(own.loss) if self.descent.shares.errors > 0 else -1
+        asks_at = pace.errors_at(own.loss) if self.before is None else 0
+        if self.descent.shares.errors == 0:
+            asks_at = -1
         for t in range(pace.n_steps):
             if t == asks_at:
                 error, noise = self._errors(steps.weights)

@@ -72,6 +72,10 @@ class NoiseOfRun:
         Standard deviation of the noise in each step's mean gradient.
     base : Base
     n_samples : int
+    alpha : float, default=0.0
+    n_last : int or None, default=None
+        Number of the steps of the last descent, if it continues others; the weights are
+        the mean of the last half of its iterates.
     """
 
     paces: Sequence[Pace]
@@ -79,6 +83,7 @@ class NoiseOfRun:
     base: Base
     n_samples: int
     alpha: float = 0.0
+    n_last: int | None = None
 
     def variance(self, spread: FloatArray) -> FloatArray:
         """Variance of the weights in directions with these shares of the row variance.
@@ -114,7 +119,7 @@ class NoiseOfRun:
     def _of_noise(self, bend: FloatArray) -> FloatArray:
         """Exact noise variance of the mean of the last half of the iterates."""
         n = len(self.paces)
-        first = n - tail_of(n)
+        first = n - tail_of(self.n_last or n)
         # Row t holds the effect of unit noise in gradient t on the weights so far.
         weights, sums = np.zeros((n, len(bend))), np.zeros((n, len(bend)))
         velocity = np.zeros((n, len(bend)))
