@@ -81,15 +81,16 @@ class Descended:
         Fraction of the weights that the gate keeps.
     noise : NoiseOfRun
         The distribution of the noise in the weights.
-    steps : MomentumSteps
-        The steps that were taken; a later descent may continue them.
+    mean : ndarray of float64 of shape (n_columns, n_outputs)
+        The weights before the gate, with the intercept's; a later descent may start
+        from them.
     """
 
     weights: FloatArray
     constant: FloatArray
     kept: float
     noise: NoiseOfRun
-    steps: MomentumSteps
+    mean: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +183,9 @@ class _Walk:
     before: Descended | None
 
     def found(self) -> Descended:
-        weights, own, noise, steps = self._descend()
+        mean, noise = self._descend()
+        weights, own = np.split(mean, [self.objective.n_features])
+        own = own[0] if len(own) else np.zeros(mean.shape[1])
         kept = self._kept(weights, noise)
         # The intercept was learned together with the weights, so the gate scales both.
         constant = np.array(self.base.constant) + kept * own
@@ -196,11 +199,11 @@ class _Walk:
             constant=constant,
             kept=kept,
             noise=noise,
-            steps=steps,
+            mean=mean,
         )
 
-    def _descend(self) -> tuple[FloatArray, FloatArray, NoiseOfRun, MomentumSteps]:
-        """Weights of rows and of the intercept, the noise in them, and the steps."""
+    def _descend(self) -> tuple[FloatArray, NoiseOfRun]:
+        """Weights of rows and of the intercept, and the noise in them."""
         n, pace = self.objective.n_samples, self.descent.pace
         sums = self.descent.gradients(
             self.objective, self.base.offset, self.base.residual_clip
@@ -208,31 +211,21 @@ class _Walk:
         own = sums.objective
         if has_log_link(own.loss):
             pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
-        sizes = np.full(pace.n_steps, pace.step_size)
+        steps = MomentumSteps(
+            np.zeros(own.shape) if self.before is None else self.before.mean,
+            np.full(pace.n_steps, pace.step_size),
+            own.alpha,
+            box_radius(own),
+            0.5,
+            momentum=pace.momentum,
+        )
         paces: list[Pace] = []
         deviations: list[float] = []
-        if self.before is None:
-            steps = MomentumSteps(
-                np.zeros(own.shape),
-                sizes,
-                own.alpha,
-                box_radius(own),
-                0.5,
-                momentum=pace.momentum,
-            )
-        else:
-            past = self.before.noise
-            paces, deviations = list(past.paces), past.deviations.tolist()
-            steps = self.before.steps.continued(sizes, pace.momentum)
         means = self._means(sums, pace, steps, paces, deviations)
         follow(means, steps, self.progress)
-        found = steps.average()
-        d = own.n_features
-        intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
-        run = NoiseOfRun(
-            paces, np.array(deviations), self.base, n, own.alpha, pace.n_steps
-        )
-        return found[:d], intercept, run, steps
+        past = None if self.before is None else self.before.noise
+        run = NoiseOfRun(paces, np.array(deviations), self.base, n, own.alpha, past)
+        return steps.average(), run
 
     def _means(
         self,

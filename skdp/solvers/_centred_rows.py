@@ -73,9 +73,8 @@ class NoiseOfRun:
     base : Base
     n_samples : int
     alpha : float, default=0.0
-    n_last : int or None, default=None
-        Number of the steps of the last descent, if it continues others; the weights are
-        the mean of the last half of its iterates.
+    before : NoiseOfRun or None, default=None
+        The run whose weights this run started from.
     """
 
     paces: Sequence[Pace]
@@ -83,7 +82,13 @@ class NoiseOfRun:
     base: Base
     n_samples: int
     alpha: float = 0.0
-    n_last: int | None = None
+    before: NoiseOfRun | None = None
+
+    @property
+    def flow(self) -> float:
+        """Flow time of all steps."""
+        past = 0.0 if self.before is None else self.before.flow
+        return past + sum(pace.flow for pace in self.paces)
 
     def variance(self, spread: FloatArray) -> FloatArray:
         """Variance of the weights in directions with these shares of the row variance.
@@ -92,7 +97,7 @@ class NoiseOfRun:
         -------
         ndarray of float64 of shape (n_directions, n_directions_of_outputs)
         """
-        found, flow_of_run = [], sum(pace.flow for pace in self.paces)
+        found, flow_of_run = [], self.flow
         for bend, squares in zip(self._bends(spread), self.base.squares, strict=True):
             flow = np.maximum(bend * flow_of_run, 1e-12)
             learned = -np.expm1(-flow) / flow * flow_of_run
@@ -118,19 +123,27 @@ class NoiseOfRun:
 
     def _of_noise(self, bend: FloatArray) -> FloatArray:
         """Exact noise variance of the mean of the last half of the iterates."""
+        return np.asarray(np.sum(self._effects(bend) ** 2, axis=0))
+
+    def _effects(self, bend: FloatArray) -> FloatArray:
+        """Effect of the noise in each gradient, of one deviation, on the weights."""
+        past = np.zeros((0, len(bend)))
+        if self.before is not None:
+            past = self.before._effects(bend)
         n = len(self.paces)
-        first = n - tail_of(self.n_last or n)
-        # Row t holds the effect of unit noise in gradient t on the weights so far.
-        weights, sums = np.zeros((n, len(bend))), np.zeros((n, len(bend)))
-        velocity = np.zeros((n, len(bend)))
-        for t, pace in enumerate(self.paces):
+        first = n - tail_of(n)
+        # Row t holds the effect of unit noise in gradient t on the weights so far;
+        # noise in gradients of a run before has its deviation already.
+        weights = np.vstack([past, np.zeros((n, len(bend)))])
+        sums, velocity = np.zeros_like(weights), np.zeros_like(weights)
+        for t, pace in enumerate(self.paces, start=len(past)):
             velocity = pace.momentum * velocity - pace.step_size * bend * weights
             velocity[t] -= pace.step_size
             weights = weights + velocity
-            if t >= first:
+            if t >= len(past) + first:
                 sums += weights
-        means = self.deviations[:, None] * sums / (n - first)
-        return np.asarray(np.sum(means**2, axis=0))
+        deviations = np.concatenate([np.ones(len(past)), self.deviations])
+        return np.asarray(deviations[:, None] * sums / (n - first))
 
 
 def tail_of(n_steps: int) -> int:

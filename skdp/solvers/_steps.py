@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -161,12 +161,6 @@ class MomentumSteps(Steps):
     def go_on(self, step_size: float, momentum: float) -> None:
         """Set the size and the momentum of the remaining steps."""
         self.sizes, self.momentum = np.full(self.n_steps, step_size), momentum
-
-    def continued(self, sizes: FloatArray, momentum: float) -> MomentumSteps:
-        """More steps from the last weights, with their velocity."""
-        more = replace(self, sizes=sizes, momentum=momentum)
-        more._velocity = self._velocity
-        return more
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
         velocity = self._velocity
