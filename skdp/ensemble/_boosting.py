@@ -18,6 +18,7 @@ from skdp._configured import Checks, Given, given_params
 from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._input import weighted_by
 from skdp._row_threads import n_threads_for
+from skdp.ensemble._adaptive import MadeUpRecords
 from skdp.ensemble._linear_start import (
     AFTER_LINEAR,
     Curves,
@@ -37,7 +38,7 @@ from skdp.ensemble._releases import (
     start_terms,
     target_sums,
 )
-from skdp.ensemble._trees import CodedColumns, RandomTrees, draw_trees, uncut
+from skdp.ensemble._trees import CodedColumns, RandomTrees, TreeDraws, uncut
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
 from skdp.losses._classification import typical_weight
@@ -222,6 +223,8 @@ _HALF_LINEAR, _FALLING = 1500.0, 0.6
 _FINER = 4
 # One of so many trees is in the trial.
 _TRIED = 10
+# Columns are weighted anew after so many trees.
+_EVERY = 50
 _TRIAL = 0.06
 # Prior variance of steps that continue a linear model, over that of other steps.
 _PRIOR_AFTER = 0.3
@@ -457,13 +460,12 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             return counts_of(task.columns)
         return counts_of(task.columns, _FINER * self.linear.n_intervals, of_all=True)
 
-    def trees(
+    def draws(
         self, task: BoostingTask, shares: FloatArray | None = None
-    ) -> RandomTrees:
-        """Trees drawn from the task's seed and released shares of codes."""
-        return draw_trees(
+    ) -> TreeDraws:
+        """Draws of trees from the task's seed and released shares of codes."""
+        return TreeDraws(
             task.columns,
-            n_trees=self.n_estimators,
             max_depth=self.max_depth,
             seed=task.seed,
             interactions=task.interactions,
@@ -571,29 +573,51 @@ class _Growth:
         self._steps = LeafSteps(
             self._terms, solver.learning_rate, self._scale, prior
         )
-        self._trees = solver.trees(task, shares)
-        shape = (len(self._trees), self._trees.n_leaves, task.n_outputs)
-        self._values, self._deviations = np.zeros(shape), np.zeros(shape)
+        self._draws = solver.draws(task, shares)
+        sizes = np.cumsum(task.columns.n_bins)[:-1]
+        every = np.ones(sum(task.columns.n_bins)) if shares is None else shares
+        self._made_up = MadeUpRecords(
+            task.columns, tuple(np.split(every, sizes)), task.n_outputs
+        )
         self._grown = GrownTrees.of(start)
+        self._drawn: RandomTrees | None = None
+        self._values: list[FloatArray] = []
+        self._deviations: list[FloatArray] = []
 
     def grow(self, answers: Answers, n_trees: int) -> Released | None:
         """Ask for more trees, and for the gain by all trees so far if it is planned."""
         asking = _Asking(answers, ["trees", "gains"])
-        trees, n = self._trees, self._task.n_samples
-        for t in range(len(self._grown), len(self._grown) + n_trees):
+        n, last = self._task.n_samples, len(self._grown) + n_trees
+        for t in range(len(self._grown), last):
+            trees = self._with_tree(t)
             query = LeafSums(self._terms, trees[t], self._grown, n)
             released = asking.ask("trees", query)
-            found = self._steps.next(released, trees.is_reached(t))
-            self._values[t], self._deviations[t] = found
-            self._grown = self._grown.plus(trees[t], self._values[t])
-            self._progress.step(t + 1, len(trees))
+            values, deviations = self._steps.next(released, trees.is_reached(t))
+            self._values.append(values)
+            self._deviations.append(deviations)
+            self._made_up.add(trees[t], values)
+            self._grown = self._grown.plus(trees[t], values)
+            self._progress.step(t + 1, self._solver.n_estimators)
         if not self._solver.gains_share:
             return None
         return asking.ask("gains", gains_of(self._task, self._grown, self._scale))
 
+    def _with_tree(self, t: int) -> RandomTrees:
+        """All trees so far and tree `t`, which is drawn with others if need be."""
+        drawn = self._drawn
+        if drawn is None:
+            drawn = self._draws.draw(min(_EVERY, self._solver.n_estimators))
+        elif t == len(drawn):
+            few = min(_EVERY, self._solver.n_estimators - t)
+            weights = self._made_up.column_weights()
+            drawn = drawn.joined(self._draws.draw(few, weights))
+        self._drawn = drawn
+        return drawn
+
     def model(self) -> BoostedTrees:
-        start = self._grown.start
-        return BoostedTrees(self._trees, self._values, start, self._deviations)
+        assert self._drawn is not None
+        values, deviations = np.array(self._values), np.array(self._deviations)
+        return BoostedTrees(self._drawn, values, self._grown.start, deviations)
 
 
 def _by_rule(

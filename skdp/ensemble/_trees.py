@@ -90,6 +90,13 @@ class RandomTrees:
         own = self.feature[tree], self.cut[tree], self.rank[tree]
         return Tree(*(each.copy() for each in own), self.starts, self.depth)
 
+    def joined(self, others: RandomTrees) -> RandomTrees:
+        """These trees, and then others of the same columns and depth."""
+        feature = np.concatenate([self.feature, others.feature])
+        cut = np.concatenate([self.cut, others.cut])
+        rank = np.concatenate([self.rank, others.rank])
+        return RandomTrees(feature, cut, rank, self.starts, self.depth)
+
     @property
     def n_leaves(self) -> int:
         """Number of leaves of each tree, unreachable ones included."""
@@ -126,22 +133,12 @@ def uncut(columns: CodedColumns) -> RandomTrees:
     return RandomTrees(feature, cut, rank, _starts(columns), 0)
 
 
-def draw_trees(
-    columns: CodedColumns,
-    *,
-    n_trees: int,
-    max_depth: int,
-    seed: int,
-    interactions: Sequence[int | None] = MIX,
-    groups: Sequence[Sequence[int]] | None = None,
-    shares: FloatArray | None = None,
-) -> RandomTrees:
-    """Draw trees from a public seed.
+class TreeDraws:
+    """Draws trees from a public seed.
 
     Parameters
     ----------
     columns : CodedColumns
-    n_trees : int of at least 1
     max_depth : int in [1, 16]
         Trees of one column are of depth 4 at most.
     seed : int
@@ -154,28 +151,90 @@ def draw_trees(
         Share of each code in its column, above 0; released or public. None: equal
         shares.
     """
-    # NumPy never changes the draws of this generator for a seed.
-    rng = check_random_state(seed)
-    allowed = _groups(columns, groups)
-    starts = _starts(columns)
-    shares = np.ones(starts[-1]) if shares is None else shares
-    pools = _pools(n_trees, interactions, allowed, rng)
-    # Computed once, because a column counts its bins each time.
-    facts = list(zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True))
-    n_nodes = 2**max_depth - 1
-    feature = np.zeros((n_trees, n_nodes), dtype=np.int32)
-    cut = np.full((n_trees, n_nodes), _NO_CUT, dtype=np.uint8)
-    rank = np.empty((n_trees, starts[-1]), dtype=np.uint8)
-    for t, pool in enumerate(pools):
-        rank[t] = np.concatenate([_ranks(*each, rng) for each in facts])
-        depth = min(max_depth, _ONE_COLUMN_DEPTH) if len(pool) == 1 else max_depth
-        ladders = [
-            _ladder(rank[t, starts[j] : starts[j + 1]], shares[starts[j] :])
-            for j in pool
-        ]
-        features, cuts = _cuts(pool, ladders, depth, rng)
-        feature[t, : len(features)], cut[t, : len(cuts)] = features, cuts
-    return RandomTrees(feature, cut, rank, starts, max_depth)
+
+    def __init__(
+        self,
+        columns: CodedColumns,
+        *,
+        max_depth: int,
+        seed: int,
+        interactions: Sequence[int | None] = MIX,
+        groups: Sequence[Sequence[int]] | None = None,
+        shares: FloatArray | None = None,
+    ) -> None:
+        # NumPy never changes the draws of this generator for a seed.
+        self._rng = check_random_state(seed)
+        self._depth, self._interactions = max_depth, interactions
+        self._groups = _groups(columns, groups)
+        self._starts = _starts(columns)
+        self._shares = np.ones(self._starts[-1]) if shares is None else shares
+        # Computed once, because a column counts its bins each time.
+        self._facts = list(
+            zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True)
+        )
+        self._n_drawn = 0
+
+    def draw(self, n_trees: int, weights: FloatArray | None = None) -> RandomTrees:
+        """The next trees.
+
+        Parameters
+        ----------
+        n_trees : int of at least 1
+        weights : ndarray of shape (n_columns,) or None, default=None
+            How often each column is cut, above 0; released or public. None: equally
+            often.
+        """
+        rng, starts = self._rng, self._starts
+        n_nodes = 2**self._depth - 1
+        feature = np.zeros((n_trees, n_nodes), dtype=np.int32)
+        cut = np.full((n_trees, n_nodes), _NO_CUT, dtype=np.uint8)
+        rank = np.empty((n_trees, starts[-1]), dtype=np.uint8)
+        for t in range(n_trees):
+            pool = self._pool(weights)
+            rank[t] = np.concatenate([_ranks(*each, rng) for each in self._facts])
+            is_single = len(pool) == 1
+            depth = min(self._depth, _ONE_COLUMN_DEPTH) if is_single else self._depth
+            ladders = [
+                _ladder(rank[t, starts[j] : starts[j + 1]], self._shares[starts[j] :])
+                for j in pool
+            ]
+            own = None if weights is None else weights[list(pool)]
+            features, cuts = _cuts(pool, ladders, depth, rng, own)
+            feature[t, : len(features)], cut[t, : len(cuts)] = features, cuts
+        return RandomTrees(feature, cut, rank, starts, self._depth)
+
+    def _pool(self, weights: FloatArray | None) -> Pool:
+        """Columns that the next tree may cut, from a group of its first column.
+
+        Without weights the first column cycles once for each entry of `interactions`,
+        so that every column has its turn.
+        """
+        rng, groups = self._rng, self._groups
+        columns = sorted({column for group in groups for column in group})
+        turn, place = divmod(self._n_drawn, len(self._interactions))
+        self._n_drawn += 1
+        size, first = self._interactions[place], columns[turn % len(columns)]
+        if weights is not None:
+            first = columns[_chosen(weights[columns], rng)]
+        around = [group for group in groups if first in group]
+        group = around[int(rng.randint(len(around)))]
+        if size is None or size >= len(group):
+            return group
+        others = [column for column in group if column != first]
+        if weights is None:
+            chosen = rng.choice(len(others), size - 1, replace=False)
+            return (first, *(others[i] for i in chosen))
+        pool = [first]
+        while len(pool) < size:
+            pool.append(others.pop(_chosen(weights[others], rng)))
+        return tuple(pool)
+
+
+def _chosen(weights: FloatArray, rng: Draws) -> int:
+    """An index, with probability in proportion to its weight."""
+    below = np.cumsum(weights)
+    at = np.searchsorted(below, rng.random_sample() * below[-1], side="right")
+    return min(int(at), len(weights) - 1)
 
 
 def _n(columns: CodedColumns) -> int:
@@ -191,31 +250,6 @@ def _groups(
 ) -> tuple[Pool, ...]:
     whole = [range(_n(columns))] if groups is None else groups
     return tuple(tuple(sorted(set(group))) for group in whole if len(group))
-
-
-def _pools(
-    n_trees: int,
-    interactions: Sequence[int | None],
-    groups: tuple[Pool, ...],
-    rng: Draws,
-) -> Iterator[Pool]:
-    """Columns that each tree may cut, from a group of its first column.
-
-    The first column cycles once for each entry of `interactions`, so that every column
-    has its turn.
-    """
-    columns = sorted({column for group in groups for column in group})
-    for t in range(n_trees):
-        turn, place = divmod(t, len(interactions))
-        size, first = interactions[place], columns[turn % len(columns)]
-        around = [group for group in groups if first in group]
-        group = around[int(rng.randint(len(around)))]
-        if size is None or size >= len(group):
-            yield group
-            continue
-        others = [column for column in group if column != first]
-        chosen = rng.choice(len(others), size - 1, replace=False)
-        yield (first, *(others[i] for i in chosen))
 
 
 def _ranks(
@@ -243,7 +277,11 @@ def _ladder(ranks: NDArray[np.uint8], shares: FloatArray) -> FloatArray:
 
 
 def _cuts(
-    pool: Pool, ladders: Sequence[FloatArray], depth: int, rng: Draws
+    pool: Pool,
+    ladders: Sequence[FloatArray],
+    depth: int,
+    rng: Draws,
+    weights: FloatArray | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Columns and cuts of a tree, level by level, each within the box of its node."""
     steps = [len(ladder) for ladder in ladders]
@@ -257,8 +295,13 @@ def _cuts(
         nodes = np.arange(len(low))
         is_open = high - low >= 2
         n_open = is_open.sum(axis=1)
-        nth = np.floor(rng.random_sample(len(low)) * n_open)
-        chosen = np.argmax(is_open.cumsum(axis=1) > nth[:, None], axis=1)
+        if weights is None:
+            nth = np.floor(rng.random_sample(len(low)) * n_open)
+            chosen = np.argmax(is_open.cumsum(axis=1) > nth[:, None], axis=1)
+        else:
+            below = (is_open * weights).cumsum(axis=1)
+            at = rng.random_sample(len(low)) * below[:, -1]
+            chosen = np.argmax(below > at[:, None], axis=1)
         first, last = low[nodes, chosen], high[nodes, chosen]
         ends = rungs[offsets[chosen] + first], rungs[offsets[chosen] + last]
         place = ends[0] + rng.random_sample(len(low)) * (ends[1] - ends[0])

@@ -1,0 +1,91 @@
+"""Columns of later trees, drawn as often as the released model uses them.
+
+Everything here is post-processing of released values: the trees so far are evaluated on
+made-up records, whose codes are drawn from released shares and a public seed. A column
+whose redrawing changes the prediction much is cut more often by the trees to come. The
+weights are computed in whole numbers and in correctly rounded operations, so that
+several owners find the same weights to the last bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import FloatArray
+from skdp.ensemble._linear_start import Curves
+from skdp.ensemble._trees import CodedColumns
+from skdp.sums._leaves import Tree, add_values, find_leaves
+
+# Records made up; each is followed by one copy for every column.
+_N_RECORDS = 512
+# Weight that is divided evenly, so that each column may still be found.
+_EVEN = 0.2
+# Part of the least importance that all columns have: noise alone makes it.
+_NOISE = 0.8
+# Importances are whole multiples of this part of the largest prediction's square.
+_BITS = 20
+
+
+class MadeUpRecords:
+    """Made-up records, and what released trees predict for them.
+
+    Parameters
+    ----------
+    columns : CodedColumns
+    shares : tuple of ndarray of float64 of shape (n_codes,)
+        Released or equal shares of the codes of each column.
+    n_outputs : int
+    """
+
+    def __init__(
+        self, columns: CodedColumns, shares: tuple[FloatArray, ...], n_outputs: int
+    ) -> None:
+        rng = np.random.RandomState(0)  # NumPy never changes its draws for a seed
+        self._n_columns = len(columns.n_bins)
+        one, other = (
+            np.column_stack([_drawn(each, rng) for each in shares]) for _ in range(2)
+        )
+        copies = [one]
+        for j in range(self._n_columns):
+            copy = one.copy()
+            copy[:, j] = other[:, j]
+            copies.append(copy)
+        self._codes = np.ascontiguousarray(np.vstack(copies))
+        self._added = np.zeros((len(self._codes), n_outputs))
+        self._leaves = np.empty(len(self._codes), dtype=np.uint16)
+
+    def add(self, tree: Tree, values: FloatArray) -> None:
+        """Add the values of one more tree to the predictions."""
+        find_leaves(self._codes, tree, self._leaves, 1)
+        add_values(self._leaves, values, self._added, 1)
+
+    def spread(self) -> float:
+        """Root mean square of what the trees add to a raw prediction."""
+        return float(np.sqrt(np.mean(self._added[:_N_RECORDS] ** 2)))
+
+    def column_weights(self) -> FloatArray:
+        """How often the trees to come shall cut each column; the weights add up to 1.
+
+        The importance of a column is the mean square of the change by redrawing it. The
+        weight is in proportion to its root, since the step that is still to be made is.
+        """
+        n_outputs = self._added.shape[1]
+        largest = max(float(np.abs(self._added).max()), 1e-300)
+        whole = np.rint(self._added / largest * 2.0**_BITS).astype(np.int64)
+        blocks = whole.reshape(self._n_columns + 1, _N_RECORDS, n_outputs)
+        squares = ((blocks[1:] - blocks[0]) ** 2).sum(axis=(1, 2)).astype(np.float64)
+        above = np.maximum(squares - _NOISE * squares.min(), 0.0)
+        roots = np.sqrt(above) + 1.0  # never all 0
+        # A cumulative sum adds in order.
+        return np.asarray(
+            _EVEN / self._n_columns + (1 - _EVEN) * roots / roots.cumsum()[-1]
+        )
+
+
+def _drawn(shares: FloatArray, rng: np.random.RandomState) -> NDArray[np.uint8]:
+    """Codes of made-up records."""
+    below = np.cumsum(shares)
+    at = rng.random_sample(_N_RECORDS) * below[-1]
+    codes = np.searchsorted(below, at, side="right")
+    return np.minimum(codes, len(shares) - 1).astype(np.uint8)
