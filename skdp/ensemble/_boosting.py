@@ -147,19 +147,31 @@ SHARES = (1.0, 0.5, 0.25)
 # Gains that differ by fewer deviations of their noise count as equal.
 _AS_GOOD = 0.5
 # The gains; the noise is that in one, over the bound to which gains are clipped.
-GAINS = SideQuestion(0.012, 0.0015, 0.15)
+GAINS = SideQuestion(0.01, 0.006, 0.05)
 # The same bound for errors in units of two deviations: half of 1/4, times one and a
 # half.
 _CLIP_OF_TARGETS = 0.2
 # Deviations of its noise that a gain by all trees must exceed.
 _GAIN_FROM = 2.0
+# Clip of gains, over the clip of residuals times the root mean square of what the trees
+# add on made-up records. Residuals of numbers have longer tails.
+_FARTHEST_GAIN, _FARTHEST_OF_NUMBERS = 3.0, 8.0
 
 
-def gains_of(task: BoostingTask, grown: GrownTrees, scale: Scale) -> ModelGains:
-    """The query about the gain by all trees."""
+def gains_of(
+    task: BoostingTask,
+    grown: GrownTrees,
+    scale: Scale,
+    farthest: float,
+) -> ModelGains:
+    """The query about the gain by fractions of all trees.
+
+    Gains are clipped to `farthest`, and to a multiple of a constant's loss.
+    """
     clip = _clip(len(grown.start))
     if task.is_regression:
         clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
+    clip = max(min(clip, farthest), 1e-6 * clip)
     return ModelGains(task.loss, grown, SHARES, clip, task.n_samples)
 
 
@@ -220,12 +232,13 @@ _WORTH_GROWING = 1500.0
 # n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
 # Groups of codes that are counted, for each interval of a curve.
-_FINER = 4
+_FINER = 2
 # One of so many trees is in the trial.
 _TRIED = 10
 # Columns are weighted anew after so many trees.
 _EVERY = 50
-_TRIAL = 0.06
+# Share of mu^2 of the trial, and the part of it for the gain.
+_TRIAL, _ASKED_OF_TRIAL = 0.06, 0.2
 # Prior variance of steps that continue a linear model, over that of other steps.
 _PRIOR_AFTER = 0.3
 
@@ -376,7 +389,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         if self.n_estimators:
             lines["trees"] = self._grown(shares, self.n_estimators - self.n_tried)
         if self.n_tried and self.linear is not None:
-            trial = {"trees": shares["trial"] / 2, "gains": shares["trial"] / 2}
+            gains = _ASKED_OF_TRIAL * shares["trial"]
+            trial = {"trees": shares["trial"] - gains, "gains": gains}
             lines["trial"] = self._grown(trial, self.n_tried)
             rest = self.linear.rest
             instead = None if rest is None else rest.plan()
@@ -585,7 +599,7 @@ class _Growth:
         self._deviations: list[FloatArray] = []
 
     def grow(self, answers: Answers, n_trees: int) -> Released | None:
-        """Ask for more trees, and for the gain by all trees so far if it is planned."""
+        """Ask for more trees, and for the gain by fractions of all trees so far."""
         asking = _Asking(answers, ["trees", "gains"])
         n, last = self._task.n_samples, len(self._grown) + n_trees
         for t in range(len(self._grown), last):
@@ -600,7 +614,12 @@ class _Growth:
             self._progress.step(t + 1, self._solver.n_estimators)
         if not self._solver.gains_share:
             return None
-        return asking.ask("gains", gains_of(self._task, self._grown, self._scale))
+        # A record's gain is about its residual times what the trees add.
+        is_number = self._task.is_regression
+        farthest = _FARTHEST_OF_NUMBERS if is_number else _FARTHEST_GAIN
+        farthest *= self._terms.clip * self._made_up.spread()
+        query = gains_of(self._task, self._grown, self._scale, farthest)
+        return asking.ask("gains", query)
 
     def _with_tree(self, t: int) -> RandomTrees:
         """All trees so far and tree `t`, which is drawn with others if need be."""

@@ -97,7 +97,7 @@ def counts_of(
     """The query for the counts of all columns, or of ordered columns.
 
     Cuts of other columns do not depend on counts. Neighbouring codes of ordered columns
-    are counted together in groups of equal size, at most `most` of them.
+    are counted together in groups of equal size, at most about `most` of them.
     """
     facts = zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True)
     found = {j: _groups(*each, most) for j, each in enumerate(facts)}
@@ -110,7 +110,7 @@ def _groups(
 ) -> tuple[int, ...]:
     """The group of each code; a missing value has a group."""
     n_values = n_bins - (missing is not None)
-    width = math.ceil(n_values / most) if is_ordered else 1
+    width = max(n_values // most, 1) if is_ordered else 1
     last = (n_values - 1) // width + 1
     return tuple(last if code == missing else code // width for code in range(n_bins))
 

@@ -324,7 +324,7 @@ def _cuts(
 # A code has to fit a byte, and one value of the byte is left over.
 MOST_BINS = 255
 # Equal intervals of a range, unless the encoder says otherwise.
-DEFAULT_INTERVALS = 64
+DEFAULT_INTERVALS = 128
 # Cyclic parts of a date have no order that can be cut.
 _ORDERED_PARTS = ("day", "hour")
 
@@ -495,7 +495,7 @@ def bins_of(
     ----------
     names : tuple of str
     declared : tuple of Declaration
-    intervals : int, default=64
+    intervals : int, default=128
         Number of intervals of each range.
     has_other : bool, default=True
         Whether undeclared categories have a code; otherwise they are refused.
