@@ -89,7 +89,8 @@ KERNELS = {
         },
         "add_values": {"leaves": MADE},
         "_add_of_one": {"leaves": MADE},
-        "_add_softmax": {"leaves": MADE},
+        "_add_of_labels": {"leaves": MADE, "last": PUBLIC},
+        "_add_softmax": {"leaves": MADE, "last": PUBLIC},
         "_lost_of_softmax": {"y": LABELS},
     },
     "decomposition._user_sums_kernel": {

@@ -29,8 +29,9 @@ _SHIFTED = int(LossId.SHIFTED_POISSON)
 # or the weight of a user's row.
 
 
-# Number of records that descend a tree at the same time.
-_TOGETHER = 64
+# Number of records that descend a tree at the same time, and for which numbers are
+# computed before they are added.
+_TOGETHER, _AT_ONCE = 64, 256
 
 
 @compiled_exactly
@@ -70,9 +71,6 @@ def add_values(leaves, values, raw, first, last):
 @compiled_exactly
 def _derivatives(form, constants, y, raw, cap):
     """Residual and curvature of a record with one output; 1 if leaves count records."""
-    if form == _SIGMOID:
-        p = sigmoid(raw, falling_exponential(abs(raw)))
-        return p - y, p * (1.0 - p)
     if form == _SHIFTED:
         residual, mean = shifted_poisson(constants, y, math.exp(raw))
         return residual, min(mean / cap, 1.0)
@@ -87,7 +85,7 @@ def add_leaf_sums(
     records, limits = (raw, y, counts), (clip, weight, cap, unit)
     # The loop is fast only if the form is a constant, without branches.
     if form == _SIGMOID:
-        _add_of_one(_SIGMOID, constants, leaves, records, limits, sums, first, last)
+        _add_of_labels(constants, leaves, records, limits, sums, first, last)
     elif form == _SOFTMAX:
         _add_softmax(constants, leaves, records, limits, sums, first, last)
     elif form == _ERROR:
@@ -111,32 +109,91 @@ def _add_of_one(form, constants, leaves, records, limits, sums, first, last):
 
 
 @compiled_exactly
+def _add_of_labels(constants, leaves, records, limits, sums, first, last):
+    """`_add_of_one` for two classes; numbers are computed before any is added.
+
+    A loop that adds to sums is not vectorised.
+    """
+    (raw, y, counts), limits = records, (limits[0], limits[1], limits[3])
+    buffer, others = np.empty(_AT_ONCE), np.empty(_AT_ONCE)
+    for start in range(first, last, _AT_ONCE):
+        n = min(_AT_ONCE, last - start)
+        residuals, curvatures = buffer[:n], others[:n]
+        for i in range(n):
+            residuals[i] = raw[start + i, 0]
+        own = y[start : start + n], counts[start : start + n]
+        _units_of_labels(constants, own, limits, residuals, curvatures)
+        for i in range(n):
+            if counts[start + i]:
+                leaf = leaves[start + i]
+                sums[leaf, 0] += np.int64(residuals[i])
+                sums[leaf, 1] += np.int64(curvatures[i])
+
+
+@compiled_exactly
+def _units_of_labels(constants, records, limits, residuals, curvatures):
+    """Overwrite raw predictions with residuals, and write curvatures, in units."""
+    (y, counts), (clip, weight, unit) = records, limits
+    for i in range(len(y)):
+        raw = residuals[i]
+        p = sigmoid(raw, falling_exponential(abs(raw)))
+        own = counts[i] * weight_of(constants, y[i])
+        residuals[i] = np.rint(own * min(max(p - y[i], -clip), clip) * unit)
+        curvatures[i] = np.rint(own * (weight * (p * (1.0 - p))) * unit)
+
+
+@compiled_exactly
 def _add_softmax(constants, leaves, records, limits, sums, first, last):
     """Add residuals, clipped as one vector, and probabilities instead of curvatures."""
-    (raw, y, counts), (clip, weight, _, unit) = records, limits
+    (raw, y, counts), limits = records, (limits[0], limits[1], limits[3])
     n_outputs = raw.shape[1]
-    p = np.empty(n_outputs)
-    for i in range(first, last):
-        if not counts[i]:
-            continue
-        largest, total = raw[i, 0], 0.0
-        for k in range(1, n_outputs):
-            largest = max(largest, raw[i, k])
-        for k in range(n_outputs):
-            p[k] = falling_exponential(largest - raw[i, k])
-            total += p[k]
-        own, square = int(y[i]), 0.0
-        for k in range(n_outputs):
-            p[k] /= total
-            residual = p[k] - (1.0 if k == own else 0.0)
-            square += residual * residual
-        factor = clip / math.sqrt(square) if square > clip * clip else 1.0
-        leaf, heavy = leaves[i], counts[i] * weight_of(constants, y[i])
-        for k in range(n_outputs):
-            residual = factor * (p[k] - (1.0 if k == own else 0.0))
-            sums[leaf, k] += np.int64(np.rint(heavy * residual * unit))
-            share = weight * p[k]
-            sums[leaf, n_outputs + k] += np.int64(np.rint(heavy * share * unit))
+    buffer = np.empty((2 * n_outputs, _AT_ONCE))
+    for start in range(first, last, _AT_ONCE):
+        n = min(_AT_ONCE, last - start)
+        units = buffer if n == _AT_ONCE else np.empty((2 * n_outputs, n))
+        for i in range(n):
+            for k in range(n_outputs):
+                units[n_outputs + k, i] = raw[start + i, k]
+        own = y[start : start + n], counts[start : start + n]
+        _units_of_softmax(constants, own, limits, units)
+        for i in range(n):
+            if counts[start + i]:
+                leaf = leaves[start + i]
+                for k in range(len(units)):
+                    sums[leaf, k] += np.int64(units[k, i])
+
+
+@compiled_exactly
+def _units_of_softmax(constants, records, limits, units):
+    """Write residuals and probabilities, in units, over raw predictions.
+
+    Residuals are in the first half of `units`, everything else in the second.
+    """
+    (y, counts), (clip, weight, unit) = records, limits
+    n_outputs, n = len(units) // 2, len(y)
+    p, residuals = units[n_outputs:], units[:n_outputs]
+    largest, total, squares = p[0].copy(), np.zeros(n), np.zeros(n)
+    for k in range(1, n_outputs):
+        for i in range(n):
+            largest[i] = max(largest[i], p[k, i])
+    for k in range(n_outputs):
+        for i in range(n):
+            p[k, i] = falling_exponential(largest[i] - p[k, i])
+            total[i] += p[k, i]
+    for k in range(n_outputs):
+        for i in range(n):
+            p[k, i] /= total[i]
+            residuals[k, i] = p[k, i] - (1.0 if y[i] == k else 0.0)
+            squares[i] += residuals[k, i] * residuals[k, i]
+    for i in range(n):
+        far = squares[i] > clip * clip
+        squares[i] = clip / math.sqrt(squares[i]) if far else 1.0
+        total[i] = counts[i] * weight_of(constants, y[i])
+    factor, heavy = squares, total
+    for k in range(n_outputs):
+        for i in range(n):
+            residuals[k, i] = np.rint(heavy[i] * (factor[i] * residuals[k, i]) * unit)
+            p[k, i] = np.rint(heavy[i] * (weight * p[k, i]) * unit)
 
 
 # -------------------------------------------------------------- Compiled loops of gains

@@ -363,8 +363,8 @@ OF_GRADIENTS = [
         "vectors of residuals in leaves are not clipped",
         "clip",
         f"{SUMS}/_leaves_kernel.py",
-        "        factor = clip / math.sqrt(square) if square > clip * clip else 1.0\n",
-        "        factor = 1.0\n",
+        "        squares[i] = clip / math.sqrt(squares[i]) if far else 1.0\n",
+        "        squares[i] = 1.0\n",
         (
             f"{TEST}leaf_sums.py::"
             "test_no_pair_passes_the_bound_and_the_search_attains_it",
