@@ -32,6 +32,7 @@ from skdp.preprocessing._blocks import (
     TimeAxis,
     encoded,
     side_by_side,
+    split_at_heaps,
 )
 from skdp.preprocessing._cells import (
     Cells,
@@ -270,13 +271,16 @@ def _block(declared: Declaration, way: str, n_knots: int) -> ColumnBlock:
 def _numeric(axis: NumberAxis | TimeAxis, way: str, n_knots: int) -> ColumnBlock:
     count = n_knots - 1
     if way == "bins":
-        return Intervals(axis, count)
+        plain = Intervals(axis, count)
+        is_range = isinstance(axis, NumberAxis)
+        return split_at_heaps(plain, axis.declared) if is_range else plain
+    heaps = axis.declared.heaps if isinstance(axis, NumberAxis) else ()
     if way == "linear":
-        return Curve(axis)
+        return Curve(axis, heaps=heaps)
     # A coarser level's knots are knots of the finer levels, so that the finest has them
     # all.
     levels = [count // halved for halved in (4, 2, 1) if count % halved == 0]
-    return Curve(axis, tuple(levels))
+    return Curve(axis, tuple(levels), heaps)
 
 
 def _dates(declared: Dates, way: str, n_knots: int) -> ColumnBlock:
@@ -318,6 +322,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
     ==============  ==================================================================
     Range           `numeric`, below
     Categories      one feature a category, zeros and ones
+    heaps=[...]     `numeric`, and one more feature a heap: 1 where the value is there
     Boolean         one feature, -1 or 1
     Dates           the point in time as `numeric`, and zeros and ones for each part
     missing=True    one more feature: 1 where the value is missing, and then 0
