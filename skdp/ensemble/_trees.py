@@ -337,6 +337,11 @@ class BinnedColumn:
         return self.block.edges if isinstance(self.block, blocks.Intervals) else None
 
     @property
+    def ends(self) -> dict[str, np.ndarray] | None:
+        """``from`` and ``to`` of each interval, and ``heap`` if there are heaps."""
+        return self.block.ends if isinstance(self.block, blocks.Intervals) else None
+
+    @property
     def is_log(self) -> bool:
         """Whether intervals are of equal length in logarithms."""
         axis = self.block.axis if isinstance(self.block, blocks.Intervals) else None

@@ -295,12 +295,12 @@ class Intervals:
         return False
 
     def labels(self) -> pd.DataFrame:
-        """Both ends of each interval, which are the same for a heap."""
+        """Both ends of each interval, and whether it is a heap."""
         return pd.DataFrame(self.ends)
 
     @property
-    def ends(self) -> dict[str, Any]:
-        """``from`` and ``to`` of each interval; with heaps also whether it is one."""
+    def ends(self) -> dict[str, np.ndarray]:
+        """``from`` and ``to`` of each interval, and ``heap`` if there are heaps."""
         edges = self.edges
         ends = {"from": edges[:-1], "to": edges[1:]}
         if not self.heaps:

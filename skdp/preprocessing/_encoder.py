@@ -492,9 +492,10 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         dict of str to DataFrame
             For each column the effect at its knots (``at``; linear in between, on the
             scale of the logarithm if so declared), in its intervals (``from``, ``to``)
-            or for its values (``value``; ``part`` and ``at`` for dates with parts). The
-            effect is in ``effect``, or in ``effect_0``, ``effect_1`` and so on. A row
-            without a value is for missing values. As private as `coef`.
+            or for its values (``value``; ``part`` and ``at`` for dates with parts). Of
+            a Range with heaps, ``heap`` says whether a row is one. The effect is in
+            ``effect``, or in ``effect_0``, ``effect_1`` and so on. A row without a
+            value is for missing values. As private as `coef`.
         """
         check_is_fitted(self)
         encoding = self._encoding

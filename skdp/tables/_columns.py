@@ -183,7 +183,9 @@ class Range(Declaration):
     def _checked_heaps(self) -> tuple[float, ...]:
         """The heaps in rising order."""
         given = self.heaps
-        is_list = isinstance(given, Collection) and not isinstance(given, (str, Mapping))
+        is_list = isinstance(given, Collection) and not isinstance(
+            given, (str, Mapping)
+        )
         found = sorted(_end("heaps", heap) for heap in given) if is_list else [math.inf]
         is_inside = all(self.low <= heap <= self.high for heap in found)
         is_whole = not self.whole or all(heap % 1 == 0 for heap in found)
