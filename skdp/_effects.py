@@ -230,7 +230,7 @@ def _curve(
     deviations: float,
     unit: str,
 ) -> None:
-    """A curve or steps with a band, and points for heaps, above the shares of records."""
+    """A curve or steps with a band, and heaps, above the shares of the records."""
     first = "at" if "at" in table else "from"
     is_there = table[first].notna()
     own, missing = table[is_there], table[~is_there]

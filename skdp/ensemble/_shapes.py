@@ -147,12 +147,11 @@ class ShapeFunctions:
         Returns
         -------
         DataFrame
-            ``from`` and ``to``, or ``value``; of a Range with heaps, whether the code is
-            a ``heap``; in ``effect`` and ``noise`` what is added
-            and the deviation of its noise (``effect_0``, ``noise_0`` and so on for
-            several classes); in ``share`` the released share of the records, NaN if
-            none was released. The last rows are of categories that were not declared
-            and of missing values.
+            ``from`` and ``to``, or ``value``; of a Range with heaps, in ``heap`` if the
+            code is one; in ``effect`` and ``noise`` what is added and the deviation of
+            its noise (``effect_0``, ``noise_0`` and so on for several classes); in
+            ``share`` the released share of the records, NaN if none was released. The
+            last rows are of categories that were not declared and of missing values.
         """
         shape = self.find(name)
         (j,) = shape.columns

@@ -47,9 +47,10 @@ def features(encoder: TableEncoder) -> list[dict[str, Any]]:
 
     Each entry gives one or more features of the column ``of``, at position ``at``:
 
-    * ``is``: how a cell is read. ``curve``: as the position in [-1, 1] and as hats with
-      `levels` intervals, and as one of `heaps`, if there are any. ``category``, ``interval``, ``part``: as one of `size` zeros
-      and ones. All are multiplied by `weight`.
+    * ``is``: how a cell is read. ``curve``: as the position in [-1, 1], as hats with
+      `levels` intervals and, if there are `heaps`, as zeros and a one at the heap of
+      the cell. ``category``, ``interval``, ``part``: as one of `size` zeros and ones.
+      All are multiplied by `weight`.
     * ``missing``: what stands for a missing cell; None if there may be none.
     * ``other``: what stands for an undeclared category; None if there may be none.
     """

@@ -183,9 +183,7 @@ class Range(Declaration):
     def _checked_heaps(self) -> tuple[float, ...]:
         """The heaps in rising order."""
         given = self.heaps
-        is_list = isinstance(given, Collection) and not isinstance(
-            given, (str, Mapping)
-        )
+        is_list = isinstance(given, Collection) and not isinstance(given, (str, dict))
         found = sorted(_end("heaps", heap) for heap in given) if is_list else [math.inf]
         is_inside = all(self.low <= heap <= self.high for heap in found)
         is_whole = not self.whole or all(heap % 1 == 0 for heap in found)
@@ -193,9 +191,9 @@ class Range(Declaration):
             return tuple(found)
         kind = "whole numbers" if self.whole else "numbers"
         raise ValueError(
-            f"The 'heaps' of a Range must be at most {_MOST_HEAPS} distinct {kind} in "
-            f"[{self.low!r}, {self.high!r}]. Got {briefly(given)}. Use () for none, and "
-            "values that documentation gives for the others."
+            f"The 'heaps' of a Range must be a list of at most {_MOST_HEAPS} distinct "
+            f"{kind} in [{self.low!r}, {self.high!r}]. Got {briefly(given)}. Use the "
+            "values that the code book names, or () for none."
         )
 
 
@@ -304,7 +302,7 @@ def _end(name: str, value: Any) -> float:
         high=math.inf,
         low_open=True,
         high_open=True,
-        remedy="Use a bound that is known without looking at the data.",
+        remedy="Use a number that is known without looking at the data.",
     )
     return int(number) if isinstance(value, Integral) else number
 
