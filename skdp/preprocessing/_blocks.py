@@ -111,6 +111,9 @@ Sparse = tuple[np.ndarray, FloatArray]
 # Least number of intervals between a curve's states, however coarse its hats: means
 # over the states must be close.
 _LEAST_INTERVALS = 16
+# Weight of the indicator of a heap, where that of a category is 1 and that of the
+# position is 2.
+HEAP_WEIGHT = 2.0
 
 
 class ColumnBlock(Protocol):
@@ -169,7 +172,7 @@ class Curve:
     all are divided by the root of the sum of their squares. Without levels it is the
     position alone. States are knots, at least as close as those of the finest level.
 
-    A heap is one more state: the curve at its value, and an indicator of weight 1.
+    A heap is one more state: the curve at its value, and an indicator.
 
     Parameters
     ----------
@@ -210,7 +213,8 @@ class Curve:
         knot, share = _intervals(positions, self._intervals)
         between = (1 - share)[:, None] * hats[knot] + share[:, None] * hats[knot + 1]
         n_knots, n_heaps = len(hats), len(self.heaps)
-        indicators = np.eye(n_knots + n_heaps, n_heaps, -n_knots) / self.weight
+        indicators = np.eye(n_knots + n_heaps, n_heaps, -n_knots)
+        indicators *= HEAP_WEIGHT / self.weight
         return np.hstack([np.vstack([hats, between]), indicators])
 
     def shares(self, cells: Cells) -> Sparse:
@@ -241,7 +245,8 @@ class Curve:
     def weight(self) -> float:
         """Root of the sum of the squares of the weights in a state."""
         weights = _hat_weights(len(self.levels))
-        return float(np.linalg.norm([*weights, 1.0] if self.heaps else weights))
+        heap = [HEAP_WEIGHT] if self.heaps else []
+        return float(np.linalg.norm([*weights, *heap]))
 
     @property
     def _intervals(self) -> int:

@@ -184,10 +184,12 @@ class Range(Declaration):
         """The heaps in rising order."""
         given = self.heaps
         is_list = isinstance(given, Collection) and not isinstance(given, (str, dict))
-        found = sorted(_end("heaps", heap) for heap in given) if is_list else [math.inf]
+        are_numbers = is_list and all(is_number(heap) for heap in given)
+        found = sorted(map(_plain_number, given)) if are_numbers else [math.nan]
         is_inside = all(self.low <= heap <= self.high for heap in found)
         is_whole = not self.whole or all(heap % 1 == 0 for heap in found)
-        if is_inside and is_whole and len({*found}) == len(found) <= _MOST_HEAPS:
+        n_different = len({float(heap) for heap in found}) if is_inside else 0
+        if is_inside and is_whole and n_different == len(found) <= _MOST_HEAPS:
             return tuple(found)
         kind = "whole numbers" if self.whole else "numbers"
         raise ValueError(
@@ -305,6 +307,11 @@ def _end(name: str, value: Any) -> float:
         remedy="Use a number that is known without looking at the data.",
     )
     return int(number) if isinstance(value, Integral) else number
+
+
+def _plain_number(value: Any) -> float:
+    """A number as one of Python's; an integer stays one."""
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _distinct(values: Any) -> tuple[Any, ...]:
