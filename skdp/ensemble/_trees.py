@@ -351,8 +351,9 @@ class BinnedColumn:
     def heaps(self) -> tuple[int, ...]:
         """The codes of heaps."""
         block = self.block
-        has_heaps = isinstance(block, blocks.Intervals) and block.heaps
-        return tuple(block.heap_intervals.tolist()) if has_heaps else ()
+        if not isinstance(block, blocks.Intervals) or not block.heaps:
+            return ()
+        return tuple(block.heap_intervals.tolist())
 
     @property
     def is_whole(self) -> bool:
@@ -523,14 +524,14 @@ def _intervals(declared: Range, count: int) -> blocks.Intervals:
     low, high = declared.low, declared.high
     n_values = high - low + 1
     if not declared.whole or declared.log:
-        plain = blocks.Intervals(NumberAxis(declared), count)
-        return blocks.split_at_heaps(plain, declared)
+        equal = blocks.Intervals(NumberAxis(declared), count)
+        return blocks.split_at_heaps(equal, declared)
     most = MOST_BINS - 1  # one bin may be of missing values
     width = max(round(n_values / count), math.ceil(n_values / most), 1)
     count = math.ceil(n_values / width)
     ends = Range(low - 0.5, low - 0.5 + count * width)
-    plain = blocks.Intervals(NumberAxis(ends), count, is_whole=True)
-    return blocks.split_at_heaps(plain, declared)
+    equal = blocks.Intervals(NumberAxis(ends), count, is_whole=True)
+    return blocks.split_at_heaps(equal, declared)
 
 
 def _between(low: Any, high: Any, is_whole: bool) -> str:

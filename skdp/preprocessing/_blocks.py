@@ -360,7 +360,7 @@ def _after(values: FloatArray) -> FloatArray:
 _AT_EDGE = 1e-9
 
 
-def split_at_heaps(plain: Intervals, declared: Range) -> Intervals:
+def split_at_heaps(equal: Intervals, declared: Range) -> Intervals:
     """Intervals in which each heap is alone, with what is left below and above it.
 
     The interval of a heap holds one number or, of whole numbers, what rounds to it. No
@@ -368,24 +368,24 @@ def split_at_heaps(plain: Intervals, declared: Range) -> Intervals:
 
     Parameters
     ----------
-    plain : Intervals
+    equal : Intervals
         Equal intervals.
     declared : Range
     """
     if not declared.heaps:
-        return plain
+        return equal
     heaps = np.array(declared.heaps, dtype=np.float64)
-    _, place = _intervals(plain.axis.to_unit(heaps), plain.count)
-    if plain.is_whole:
+    _, place = _intervals(equal.axis.to_unit(heaps), equal.count)
+    if equal.is_whole:
         first, after = heaps - 0.5, heaps + 0.5
-        low, high = plain.axis.at(np.array([-1.0, 1.0]))
-        near = 0.75 * plain.count / (high - low)
+        low, high = equal.axis.at(np.array([-1.0, 1.0]))
+        near = 0.75 * equal.count / (high - low)
     else:
         first, after, near = heaps, _after(heaps), _AT_EDGE
     is_below = (place > near) & (heaps > declared.low)
     is_above = (place < 1 - near) & (heaps < declared.high)
     splits = np.unique(np.concatenate([first[is_below], after[is_above]]))
-    return replace(plain, heaps=declared.heaps, splits=tuple(splits.tolist()))
+    return replace(equal, heaps=declared.heaps, splits=tuple(splits.tolist()))
 
 
 @dataclass(frozen=True)

@@ -270,11 +270,11 @@ def _block(declared: Declaration, way: str, n_knots: int) -> ColumnBlock:
 
 def _numeric(axis: NumberAxis | TimeAxis, way: str, n_knots: int) -> ColumnBlock:
     count = n_knots - 1
+    declared = axis.declared
     if way == "bins":
-        plain = Intervals(axis, count)
-        is_range = isinstance(axis, NumberAxis)
-        return split_at_heaps(plain, axis.declared) if is_range else plain
-    heaps = axis.declared.heaps if isinstance(axis, NumberAxis) else ()
+        equal = Intervals(axis, count)
+        return split_at_heaps(equal, declared) if isinstance(declared, Range) else equal
+    heaps = declared.heaps if isinstance(declared, Range) else ()
     if way == "linear":
         return Curve(axis, heaps=heaps)
     # A coarser level's knots are knots of the finer levels, so that the finest has them
