@@ -27,7 +27,7 @@ from skdp.losses._base import Loss, LossId
 from skdp.losses._classification import without_weights
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
-from skdp.preprocessing._blocks import HEAP_WEIGHT, Curve, NumberAxis
+from skdp.preprocessing._blocks import Curve, NumberAxis
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
@@ -211,8 +211,7 @@ def _features(
         middles = (np.arange(n_values) + 0.5) / n_values * (len(knots) - 1)
         at = np.arange(len(knots))
         hats = [np.interp(middles, at, each) for each in knots.T]
-        indicators = HEAP_WEIGHT * np.eye(n_values)[:, list(heaps)]
-        own = np.column_stack([*hats, indicators])
+        own = np.column_stack([*hats, np.eye(n_values)[:, list(heaps)]])
     return own if missing is None else np.asarray(block_diag(own, 1.0))
 
 

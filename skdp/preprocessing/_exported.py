@@ -10,7 +10,6 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp.preprocessing._blocks import (
-    HEAP_WEIGHT,
     ColumnBlock,
     Curve,
     DatePart,
@@ -79,7 +78,7 @@ def _features(
     elif isinstance(block, Curve):
         by_level = scale * _hat_weights(len(block.levels)) / block.weight
         weight = np.repeat(by_level, [1, *(n + 1 for n in block.levels)]).tolist()
-        weight += [scale * HEAP_WEIGHT / block.weight] * len(block.heaps)
+        weight += [scale / block.weight] * len(block.heaps)
         curve = _curve(block.axis, list(block.levels), weight)
         yield curve | {"heaps": list(block.heaps)} if block.heaps else curve
     elif isinstance(block, Sign):

@@ -31,7 +31,7 @@ BUGS: list[Bug] = [
         "the indicator of a heap makes rows longer than 1",
         "sensitivity",
         BLOCKS,
-        "        heap = [HEAP_WEIGHT] if self.heaps else []\n",
+        "        heap = [1.0] if self.heaps else []\n",
         "        heap = []\n",
         (
             f"{T}/test_table_encoder.py::test_every_block_of_numbers_has_norm_at_most_one",
