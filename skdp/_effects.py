@@ -14,7 +14,7 @@ import pandas as pd
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_count, check_real
-from skdp._show import Display, draw_each, draw_steps
+from skdp._show import Display, draw_each, draw_heaps, draw_steps
 
 # Pictures that are drawn if no columns are named.
 _MOST = 9
@@ -230,10 +230,15 @@ def _curve(
     deviations: float,
     unit: str,
 ) -> None:
-    """A curve or steps with a band, above the shares of the records."""
+    """A curve or steps with a band, and heaps, above the shares of the records."""
     first = "at" if "at" in table else "from"
     is_there = table[first].notna()
     own, missing = table[is_there], table[~is_there]
+    if "heap" in table:
+        heaps = own[own["heap"].astype(bool)]
+        last = "at" if first == "at" else "to"
+        _heaps(heaps, (heaps[first] + heaps[last]) / 2, ax, deviations)
+        own = own.drop(index=heaps.index) if first == "at" else own
     effect = own["effect"].to_numpy(np.float64)
     band = deviations * own["noise"].to_numpy(np.float64)
     low, high = effect - band, effect + band
@@ -269,6 +274,18 @@ def _curve(
     elif not is_log:
         ax.locator_params(axis="x", nbins=5)
     ax.set(title=name, ylabel=unit)
+
+
+def _heaps(rows: pd.DataFrame, at: pd.Series, ax: Any, deviations: float) -> None:
+    """Points with bars, and the shares of the records beside them."""
+    places = _as_axis(at)
+    effect = rows["effect"].to_numpy(np.float64)
+    band = deviations * rows["noise"].to_numpy(np.float64)
+    draw_heaps(ax, places, effect, effect - band, effect + band)
+    for x, y, share in zip(places, effect, rows["share"], strict=True):
+        if math.isfinite(share):
+            text = f" {share:.0%}"
+            ax.annotate(text, (x, y), fontsize="x-small", color="C1")
 
 
 def _as_axis(values: pd.Series) -> np.ndarray:

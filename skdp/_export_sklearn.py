@@ -174,6 +174,13 @@ def _encoded(column: dict[str, Any]) -> tuple[Any, FloatArray, list[Any]]:
     steps.append(MinMaxScaler((-1, 1), clip=True))
     if hats:
         steps.append(FeatureUnion([("line", "passthrough"), *hats]))
+    if heaps := column.get("heaps"):
+        clip, *rest = steps
+        of_heaps = OneHotEncoder(
+            categories=[heaps], handle_unknown="ignore", sparse_output=False
+        )
+        both = [("curve", make_pipeline(*rest)), ("heaps", of_heaps)]
+        steps = [clip, FeatureUnion(both)]
     return make_pipeline(*steps), np.array(column["weight"]), [low, high]
 
 

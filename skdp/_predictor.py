@@ -109,11 +109,11 @@ class Predictor:
 
     def curve(self, cells, column):
         (low, high), scale = column["ends"], getattr(np, column["scale"])
-        cells = scale(np.clip(cells.astype(float) * column["unit"], low, high))
-        place = 2 * (cells[:, None] - scale(low)) / (scale(high) - scale(low)) - 1
+        cells = np.clip(cells.astype(float) * column["unit"], low, high)[:, None]
+        place = 2 * (scale(cells) - scale(low)) / (scale(high) - scale(low)) - 1
         levels = [(np.linspace(-1, 1, n + 1), n / 2) for n in column["levels"]]
         hats = [np.maximum(1 - np.abs(place - knots) * n, 0) for knots, n in levels]
-        return np.hstack([place, *hats])
+        return np.hstack([place, *hats, cells == column.get("heaps", [])])
 
     def boost(self, codes, start, trees, tables, factor, shift):
         codes, raw = codes.astype(int), np.tile(np.array(start), (len(codes), 1))

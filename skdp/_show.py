@@ -239,6 +239,18 @@ def draw_steps(
         ax.set_xscale("symlog" if edges[0] == 0 else "log")
 
 
+def draw_heaps(
+    ax: Any,
+    at: np.ndarray,
+    values: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> None:
+    """A point for each heap, with a bar from `low` to `high`."""
+    bars = np.stack([values - low, high - values])
+    ax.errorbar(at, values, yerr=bars, fmt="o", markersize=4, capsize=2, color="C1")
+
+
 def _pyplot(instead: str) -> Any:
     try:
         import matplotlib.pyplot as plt

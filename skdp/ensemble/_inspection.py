@@ -255,7 +255,8 @@ classes, (n_samples, n_features, n_classes)
         Returns
         -------
         dict of str to DataFrame
-            One row for each interval (``from``, ``to``) or ``value``. Then
+            One row for each interval (``from``, ``to``) or ``value``; of a Range with
+            heaps, ``heap`` says whether the interval is one. Then
 
             ``effect``
                 What is added, less the mean over the records by their released

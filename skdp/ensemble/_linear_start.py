@@ -208,18 +208,24 @@ class LinearStart:
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:
     """Features of each code of each column.
 
-    An ordered code has hats and a position, at its middle; any other code and a missing
-    value have an indicator.
+    An ordered code has hats and a position, at its middle, and an indicator beside them
+    if it is a heap; any other code and a missing value have an indicator.
     """
-    facts = zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True)
+    facts = zip(
+        columns.n_bins, columns.is_ordered, columns.missing, columns.heaps, strict=True
+    )
     return tuple(
-        _features(n_bins - (missing is not None), is_ordered, missing, n_intervals)
-        for n_bins, is_ordered, missing in facts
+        _features(n - (missing is not None), is_ordered, missing, heaps, n_intervals)
+        for n, is_ordered, missing, heaps in facts
     )
 
 
 def _features(
-    n_values: int, is_ordered: bool, missing: int | None, n_intervals: int
+    n_values: int,
+    is_ordered: bool,
+    missing: int | None,
+    heaps: tuple[int, ...],
+    n_intervals: int,
 ) -> FloatArray:
     own = np.eye(n_values)
     if is_ordered and n_values > 2:
@@ -229,7 +235,8 @@ def _features(
         knots = curve.basis * curve.weight
         middles = (np.arange(n_values) + 0.5) / n_values * (len(knots) - 1)
         at = np.arange(len(knots))
-        own = np.column_stack([np.interp(middles, at, each) for each in knots.T])
+        hats = [np.interp(middles, at, each) for each in knots.T]
+        own = np.column_stack([*hats, np.eye(n_values)[:, list(heaps)]])
     return own if missing is None else np.asarray(block_diag(own, 1.0))
 
 

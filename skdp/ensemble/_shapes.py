@@ -147,11 +147,11 @@ class ShapeFunctions:
         Returns
         -------
         DataFrame
-            ``from`` and ``to``, or ``value``; in ``effect`` and ``noise`` what is added
-            and the deviation of its noise (``effect_0``, ``noise_0`` and so on for
-            several classes); in ``share`` the released share of the records, NaN if
-            none was released. The last rows are of categories that were not declared
-            and of missing values.
+            ``from`` and ``to``, or ``value``; of a Range with heaps, in ``heap`` if the
+            code is one; in ``effect`` and ``noise`` what is added and the deviation of
+            its noise (``effect_0``, ``noise_0`` and so on for several classes); in
+            ``share`` the released share of the records, NaN if none was released. The
+            last rows are of categories that were not declared and of missing values.
         """
         shape = self.find(name)
         (j,) = shape.columns
@@ -349,10 +349,9 @@ def grid(key: Key, bins: Bins) -> NDArray[np.uint8]:
 
 def _labels_of(column: BinnedColumn) -> dict[str, Any]:
     rest = ["other"] * column.has_other + [None] * column.has_missing
-    edges = column.edges
-    if edges is None:
+    ends = column.ends
+    if ends is None:
         return {"value": [*(column.values or ()), *rest]}
-    ends = {"from": edges[:-1], "to": edges[1:]}
     if not column.has_missing:
         return ends
     return {name: [*end.tolist(), None] for name, end in ends.items()}

@@ -48,7 +48,7 @@ class CodedColumns(Protocol):
 
     `n_bins` is the number of codes of each column, at most 255. `is_ordered` is whether
     they are in order, except for the code `missing`, which is None where no value can
-    be missing.
+    be missing. `heaps` are the codes of single values at which many records lie.
     """
 
     @property
@@ -57,6 +57,8 @@ class CodedColumns(Protocol):
     def is_ordered(self) -> tuple[bool, ...]: ...
     @property
     def missing(self) -> tuple[int | None, ...]: ...
+    @property
+    def heaps(self) -> tuple[tuple[int, ...], ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,16 +383,26 @@ class BinnedColumn:
     @property
     def edges(self) -> np.ndarray | None:
         """Ends of the intervals of a range or of points in time, else None."""
-        if not isinstance(self.block, blocks.Intervals):
-            return None
-        ends = np.linspace(-1.0, 1.0, self.block.count + 1)
-        return self.block.axis.at(ends)
+        return self.block.edges if isinstance(self.block, blocks.Intervals) else None
+
+    @property
+    def ends(self) -> dict[str, np.ndarray] | None:
+        """``from`` and ``to`` of each interval, and ``heap`` if there are heaps."""
+        return self.block.ends if isinstance(self.block, blocks.Intervals) else None
 
     @property
     def is_log(self) -> bool:
         """Whether intervals are of equal length in logarithms."""
         axis = self.block.axis if isinstance(self.block, blocks.Intervals) else None
         return isinstance(axis, blocks.NumberAxis) and axis.declared.log
+
+    @property
+    def heaps(self) -> tuple[int, ...]:
+        """The codes of heaps."""
+        block = self.block
+        if not isinstance(block, blocks.Intervals) or not block.heaps:
+            return ()
+        return tuple(block.heap_intervals.tolist())
 
     @property
     def is_whole(self) -> bool:
@@ -433,7 +445,8 @@ class Bins:
 
     Ranges and points in time are cut into intervals of equal width, on the scale of the
     logarithm if so declared; values beyond an end count in the last interval on that
-    side. A category is a code, and so is a missing value.
+    side. A heap is a code of its own, between what is left of its interval. A category
+    is a code, and so is a missing value.
 
     Parameters
     ----------
@@ -461,6 +474,11 @@ class Bins:
     def missing(self) -> tuple[int | None, ...]:
         """The code of missing values, the last one; None where none may be missing."""
         return tuple(column.missing for column in self.columns)
+
+    @property
+    def heaps(self) -> tuple[tuple[int, ...], ...]:
+        """The codes of the heaps of each column."""
+        return tuple(column.heaps for column in self.columns)
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -517,7 +535,7 @@ def bins_of(
         raise ValueError(
             f"A declared column must have at most {MOST_BINS} bins, those of missing "
             f"values and of other categories included. Got more for {large}. Use fewer "
-            "knots, or join categories by a declared rule."
+            "knots or heaps, or join categories by a declared rule."
         )
     return found
 
@@ -550,17 +568,19 @@ def _columns(
 def _intervals(declared: Range, count: int) -> blocks.Intervals:
     """Equal intervals; those of whole numbers hold equally many whole numbers each.
 
-    Their number is then about `count`, as near as it can be.
+    Their number is then about `count`, as near as it can be. Heaps split them further.
     """
     low, high = declared.low, declared.high
     n_values = high - low + 1
     if not declared.whole or declared.log:
-        return blocks.Intervals(NumberAxis(declared), count)
+        equal = blocks.Intervals(NumberAxis(declared), count)
+        return blocks.split_at_heaps(equal, declared)
     most = MOST_BINS - 1  # one bin may be of missing values
     width = max(round(n_values / count), math.ceil(n_values / most), 1)
     count = math.ceil(n_values / width)
     ends = Range(low - 0.5, low - 0.5 + count * width)
-    return blocks.Intervals(NumberAxis(ends), count, is_whole=True)
+    equal = blocks.Intervals(NumberAxis(ends), count, is_whole=True)
+    return blocks.split_at_heaps(equal, declared)
 
 
 def _between(low: Any, high: Any, is_whole: bool) -> str:

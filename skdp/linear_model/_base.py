@@ -218,7 +218,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
         -------
         dict of str to DataFrame
             One row for each value: ``at`` a knot (a curve is linear in between), or
-            ``value``; a row without a value is for missing values. Then
+            ``value``; a row without a value is for missing values. Of a Range with
+            heaps, ``heap`` says whether a row is one. Then
 
             ``effect``
                 What is added, less the mean over the records by their released

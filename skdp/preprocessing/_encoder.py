@@ -32,6 +32,7 @@ from skdp.preprocessing._blocks import (
     TimeAxis,
     encoded,
     side_by_side,
+    split_at_heaps,
 )
 from skdp.preprocessing._cells import (
     Cells,
@@ -269,14 +270,17 @@ def _block(declared: Declaration, way: str, n_knots: int) -> ColumnBlock:
 
 def _numeric(axis: NumberAxis | TimeAxis, way: str, n_knots: int) -> ColumnBlock:
     count = n_knots - 1
+    declared = axis.declared
     if way == "bins":
-        return Intervals(axis, count)
+        equal = Intervals(axis, count)
+        return split_at_heaps(equal, declared) if isinstance(declared, Range) else equal
+    heaps = declared.heaps if isinstance(declared, Range) else ()
     if way == "linear":
-        return Curve(axis)
+        return Curve(axis, heaps=heaps)
     # A coarser level's knots are knots of the finer levels, so that the finest has them
     # all.
     levels = [count // halved for halved in (4, 2, 1) if count % halved == 0]
-    return Curve(axis, tuple(levels))
+    return Curve(axis, tuple(levels), heaps)
 
 
 def _dates(declared: Dates, way: str, n_knots: int) -> ColumnBlock:
@@ -318,6 +322,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
     ==============  ==================================================================
     Range           `numeric`, below
     Categories      one feature a category, zeros and ones
+    heaps=[...]     `numeric`, and one more feature a heap: 1 where the value is there
     Boolean         one feature, -1 or 1
     Dates           the point in time as `numeric`, and zeros and ones for each part
     missing=True    one more feature: 1 where the value is missing, and then 0
@@ -487,9 +492,10 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         dict of str to DataFrame
             For each column the effect at its knots (``at``; linear in between, on the
             scale of the logarithm if so declared), in its intervals (``from``, ``to``)
-            or for its values (``value``; ``part`` and ``at`` for dates with parts). The
-            effect is in ``effect``, or in ``effect_0``, ``effect_1`` and so on. A row
-            without a value is for missing values. As private as `coef`.
+            or for its values (``value``; ``part`` and ``at`` for dates with parts). Of
+            a Range with heaps, ``heap`` says whether a row is one. The effect is in
+            ``effect``, or in ``effect_0``, ``effect_1`` and so on. A row without a
+            value is for missing values. As private as `coef`.
         """
         check_is_fitted(self)
         encoding = self._encoding

@@ -47,9 +47,10 @@ def features(encoder: TableEncoder) -> list[dict[str, Any]]:
 
     Each entry gives one or more features of the column ``of``, at position ``at``:
 
-    * ``is``: how a cell is read. ``curve``: as the position in [-1, 1] and as hats with
-      `levels` intervals. ``category``, ``interval``, ``part``: as one of `size` zeros
-      and ones. All are multiplied by `weight`.
+    * ``is``: how a cell is read. ``curve``: as the position in [-1, 1], as hats with
+      `levels` intervals and, if there are `heaps`, as zeros and a one at the heap of
+      the cell. ``category``, ``interval``, ``part``: as one of `size` zeros and ones.
+      All are multiplied by `weight`.
     * ``missing``: what stands for a missing cell; None if there may be none.
     * ``other``: what stands for an undeclared category; None if there may be none.
     """
@@ -77,7 +78,9 @@ def _features(
     elif isinstance(block, Curve):
         by_level = scale * _hat_weights(len(block.levels)) / block.weight
         weight = np.repeat(by_level, [1, *(n + 1 for n in block.levels)]).tolist()
-        yield _curve(block.axis, list(block.levels), weight)
+        weight += [scale / block.weight] * len(block.heaps)
+        curve = _curve(block.axis, list(block.levels), weight)
+        yield curve | {"heaps": list(block.heaps)} if block.heaps else curve
     elif isinstance(block, Sign):
         yield _curve(NumberAxis(Range(0, 1)), [], [scale])
     else:
@@ -132,7 +135,7 @@ def exact_edges(block: Intervals) -> FloatArray:
 
     Returns
     -------
-    ndarray of float64 of shape (count + 1,)
+    ndarray of float64 of shape (n_intervals + 1,)
         In units of the column; seconds since 1970 for dates.
     """
     axis = _of_numbers(block.axis)
@@ -142,7 +145,8 @@ def exact_edges(block: Intervals) -> FloatArray:
     while True:
         middle = low / 2 + high / 2
         if not ((low < middle) & (middle < high)).any():
-            return np.concatenate([[start], high, [end]])
+            inner = np.sort(np.concatenate([high, block.splits]))
+            return np.concatenate([[start], inner, [end]])
         is_above = _intervals(axis.to_unit(middle), block.count)[0] >= codes
         high = np.where(is_above, middle, high)
         low = np.where(is_above, low, middle)

@@ -13,9 +13,9 @@ import pandas as pd
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_real
-from skdp._show import Display, card, draw_each, draw_steps
+from skdp._show import Display, card, draw_each, draw_heaps, draw_steps
 from skdp.ensemble._trees import BinnedColumn, Bins, bins_of
-from skdp.preprocessing._blocks import NumberAxis, TimeAxis
+from skdp.preprocessing._blocks import Intervals, NumberAxis, TimeAxis
 from skdp.preprocessing._cells import Cells
 from skdp.privacy.accounting._relations import Adjacency
 from skdp.privacy.release._record import PrivacyRecord
@@ -77,7 +77,9 @@ class Histogram:
 
         The error includes the noise of the rank and the width of an interval.
         """
-        axis, present = self.column.block.axis, self.present  # type: ignore[attr-defined]  # ordered blocks have an axis
+        block, present = self.column.block, self.present
+        assert isinstance(block, Intervals)
+        axis = block.axis
         if not self.n_present > 0:
             return _nothing(axis), math.nan
         rank, n = q * self.n_present, len(present)
@@ -93,7 +95,7 @@ class Histogram:
                 interval + 1,
             ]
         )
-        value, low, high, start, end = axis.at(2 * places / n - 1)
+        value, low, high, start, end = block.at(places)
         spread = plain_length(high - low) / 2
         # Deviation of a value that is anywhere in its interval.
         coarse = plain_length(end - start) / math.sqrt(12)
@@ -103,11 +105,9 @@ class Histogram:
         """A row for each cell: what it holds, ``count``, ``error``."""
         column = self.column
         facts: dict[str, Any] = {}
-        if column.edges is not None:
-            n_more = column.n_bins - column.n_values
-            empty = [None] * n_more
-            facts["from"] = [*column.edges[:-1], *empty]
-            facts["to"] = [*column.edges[1:], *empty]
+        if column.ends is not None:
+            empty = [None] * (column.n_bins - column.n_values)
+            facts = {name: [*each, *empty] for name, each in column.ends.items()}
         facts |= {"count": self.counts, "error": self.error}
         return pd.DataFrame(facts, index=pd.Index(column.labels, name=column.name))
 
@@ -672,5 +672,9 @@ def _draw(deviations: float, units: str, histogram: Histogram, ax: Any) -> None:
     draw_steps(
         ax, column.edges, present, low, high, is_filled=True, is_log=column.is_log
     )
+    heaps = list(column.heaps)
+    if heaps:
+        middles = (column.edges[:-1] + column.edges[1:])[heaps] / 2
+        draw_heaps(ax, middles, present[heaps], low[heaps], high[heaps])
     ax.set(title=column.name, ylabel=units)
     ax.tick_params(axis="x", rotation=30)

@@ -122,12 +122,23 @@ class Range(Declaration):
     whole : bool, default=False
         Whether all values are whole numbers; so must be the ends. Histograms and the
         bins of trees then hold equally many whole numbers each, unless ``log=True``.
+    heaps : sequence of float, default=()
+        Values in [low, high] at which many records lie: zero, a cap, round numbers. At
+        most 100. Each has an effect of its own beside its neighbours: an indicator in
+        linear models, a bin in trees and histograms. A cell belongs to a heap if it is
+        equal to it after clipping, so that values beyond an end belong to a heap at
+        this end. Take heaps from documentation, never from the records.
 
     Examples
     --------
     >>> from skdp.columns import Range
     >>> Range(0, 99_999, log=True), Range(17, 90, whole=True)
     (Range(0, 99999, log=True), Range(17, 90, whole=True))
+
+    Most people gain nothing, and 99,999 stands for this amount and any above it.
+
+    >>> Range(0, 99_999, heaps=[0, 99_999])
+    Range(0, 99999, heaps=[0, 99999])
     """
 
     kind: ClassVar[str] = "number"
@@ -136,6 +147,7 @@ class Range(Declaration):
     log: bool = False
     missing: bool = False
     whole: bool = False
+    heaps: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_bool("log", self.log)
@@ -160,6 +172,35 @@ class Range(Declaration):
                 f"low={self.low!r} and high={self.high!r}. Use whole=False for values "
                 "with fractions."
             )
+        self._set(heaps=self._checked_heaps())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields and the name of the class, as JSON-ready values."""
+        values = super().to_dict()
+        # Versions without heaps can read, and have written, the other ranges.
+        return values if self.heaps else {k: v for k, v in values.items() if v != []}
+
+    def _checked_heaps(self) -> tuple[float, ...]:
+        """The heaps in rising order."""
+        given = self.heaps
+        is_list = isinstance(given, Collection) and not isinstance(given, (str, dict))
+        are_numbers = is_list and all(is_number(heap) for heap in given)
+        found = sorted(map(_plain_number, given)) if are_numbers else [math.nan]
+        is_inside = all(self.low <= heap <= self.high for heap in found)
+        is_whole = not self.whole or all(heap % 1 == 0 for heap in found)
+        n_different = len({float(heap) for heap in found}) if is_inside else 0
+        if is_inside and is_whole and n_different == len(found) <= _MOST_HEAPS:
+            return tuple(found)
+        kind = "whole numbers" if self.whole else "numbers"
+        raise ValueError(
+            f"The 'heaps' of a Range must be a list of at most {_MOST_HEAPS} distinct "
+            f"{kind} in [{self.low!r}, {self.high!r}]. Got {briefly(given)}. Use the "
+            "values that the code book names, or () for none."
+        )
+
+
+# Trees have at most 255 bins, and each heap may need two more than it finds.
+_MOST_HEAPS = 100
 
 
 def log_width(low: float, high: float) -> float:
@@ -263,9 +304,14 @@ def _end(name: str, value: Any) -> float:
         high=math.inf,
         low_open=True,
         high_open=True,
-        remedy="Use a bound that is known without looking at the data.",
+        remedy="Use a number that is known without looking at the data.",
     )
     return int(number) if isinstance(value, Integral) else number
+
+
+def _plain_number(value: Any) -> float:
+    """A number as one of Python's; an integer stays one."""
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _distinct(values: Any) -> tuple[Any, ...]:
@@ -603,6 +649,8 @@ _TOML_HEAD = """\
 # {low = 0, high = 99}, a list of texts such as ["office", "field"], [false, true],
 # {values = [1, 2, 3]} for whole numbers that are categories,
 # {first = 2020-01-01, last = 2024-12-31}.
+# Where many cells have the same value, such as 0 or a cap:
+# {low = 0, high = 99, heaps = [0, 99]}.
 # Where cells may be missing: {low = 0, high = 99, missing = true},
 # {values = ["office", "field"], missing = true}. Delete columns that you do not need.
 """

@@ -12,6 +12,48 @@ S = "tests/statistics"
 
 BUGS: list[Bug] = [
     Bug(
+        "a heap is counted partly where its curve is",
+        "encoder",
+        BLOCKS,
+        "            share = np.where(is_heap, 0.0, share)\n",
+        "",
+        (f"{T}/test_heaps.py::test_a_heap_is_the_curve_and_an_indicator",),
+    ),
+    Bug(
+        "a value beyond an end is not in the heap at the end",
+        "clip",
+        BLOCKS,
+        "heaps, clipped = np.array(self.heaps), self.axis.clipped(values)",
+        "heaps, clipped = np.array(self.heaps), values.astype(float)",
+        (f"{T}/test_heaps.py::test_a_heap_is_the_curve_and_an_indicator",),
+    ),
+    Bug(
+        "the indicator of a heap makes rows longer than 1",
+        "sensitivity",
+        BLOCKS,
+        "        heap = [1.0] if self.heaps else []\n",
+        "        heap = []\n",
+        (
+            f"{T}/test_table_encoder.py::test_every_block_of_numbers_has_norm_at_most_one",
+        ),
+    ),
+    Bug(
+        "a heap shares an interval with the numbers above it",
+        "encoder",
+        BLOCKS,
+        "np.unique(np.concatenate([first[is_below], after[is_above]]))",
+        "np.unique(first[is_below])",
+        (f"{T}/test_heaps.py::test_codes_keep_their_order_and_heaps_are_alone",),
+    ),
+    Bug(
+        "an exported curve has no heaps",
+        "encoder",
+        "skdp/preprocessing/_exported.py",
+        '"heaps": list(block.heaps)} if block.heaps',
+        '"heaps": [None] * len(block.heaps)} if block.heaps',
+        (f"{T}/test_heaps.py::test_a_file_predicts_the_same_at_heaps_and_beside_them",),
+    ),
+    Bug(
         "exported trees put numbers at an edge below it",
         "encoder",
         "skdp/preprocessing/_exported.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import math
 import pickle
 
 import numpy as np
@@ -19,6 +20,8 @@ ONES = [
     Range(-0.1, 1e308),
     Range(0, 99_999, log=True, missing=True),
     Range(5e-324, 1.7e308, log=True),
+    Range(0, 99_999, heaps=[0, 7688, 99_999]),
+    Range(-1, 1, missing=True, heaps=[0.1]),
     Categories(["Female", "Male"]),
     Categories(["it's", '"', "\\", "ä\n", ""], missing=True),
     Categories([3, 1, -(2**70)]),
@@ -132,6 +135,11 @@ DATA = [
 ]
 
 
+def test_heaps_are_sorted_and_ranges_without_them_are_stored_as_before():
+    assert Range(0, 9, heaps=np.array([9, 0])) == Range(0, 9, heaps=(0, 9))
+    assert "heaps" not in Range(0, 9).to_json()
+
+
 def quotes_no_data(make):
     with pytest.raises(ValueError, match="must") as caught:
         make()
@@ -141,6 +149,7 @@ def quotes_no_data(make):
 @pytest.mark.parametrize("given", DATA, ids=lambda given: type(given).__name__)
 def test_data_given_by_mistake_are_not_quoted(given):
     quotes_no_data(lambda: as_declared(given))
+    quotes_no_data(lambda: Range(0, 9, heaps=given))
 
 
 def test_broken_twin_that_quotes_data_is_found(monkeypatch):
@@ -159,6 +168,17 @@ def test_broken_twin_that_quotes_data_is_found(monkeypatch):
         lambda: Range(0, 1, log=1),
         lambda: Range(-1, 1, log=True),
         lambda: Range(1e300, np.nextafter(1e300, 2e300), log=True),
+        lambda: Range(0, 9, heaps=9),
+        lambda: Range(0, 9, heaps="9"),
+        lambda: Range(0, 9, heaps=["9"]),
+        lambda: Range(0, 9, heaps=[True]),
+        lambda: Range(0, 9, heaps=[10]),
+        lambda: Range(0, 9, heaps=[math.nan]),
+        lambda: Range(0, 9, heaps=[math.inf]),
+        lambda: Range(0, 9, heaps=[3, 3.0]),
+        lambda: Range(0, 9, heaps={3: 4}),
+        lambda: Range(0, 9, heaps=np.arange(101) / 20),
+        lambda: Range(0, 9, whole=True, heaps=[0.5]),
         lambda: Categories([]),
         lambda: Categories([...]),
         lambda: Categories(["a", "a"]),
@@ -251,6 +271,7 @@ def test_template_of_polars():
 IN_TOML = {
     "{low = 17, high = 90.5}": Range(17, 90.5),
     "{low = 0, high = 9, log = true, missing = true}": Range(0, 9, True, True),
+    "{low = 0, high = 9, heaps = [9, 0]}": Range(0, 9, heaps=[0, 9]),
     '["b", "a"]': Categories(["b", "a"]),
     "{values = [1, 2], missing = true}": Categories([1, 2], missing=True),
     "[false, true]": Boolean(),
@@ -283,6 +304,7 @@ def test_declarations_that_a_person_writes():
         ("a = {low = 0, last = 2020-01-01}", "'a' must be"),
         ("a = {low = 9, high = 0}", "'a' is not valid: A Range must have low < high"),
         ("a = {low = 0, high = 9, missing = 1}", "'a' is not valid: The 'missing'"),
+        ("a = {low = 0, high = 9, heaps = [10]}", "'a' is not valid: The 'heaps'"),
     ],
 )
 def test_what_a_person_got_wrong_is_refused_by_name(text, words):

@@ -18,6 +18,10 @@ class Columns:
     is_ordered: tuple[bool, ...]
     missing: tuple[int | None, ...]
 
+    @property
+    def heaps(self):
+        return ((),) * len(self.n_bins)
+
 
 MIXED = Columns((32, 5, 2, 33), (True, False, False, True), (None, None, None, 32))
 ONE = Columns((2,), (False,), (None,))

@@ -45,6 +45,10 @@ RANGES = [
     Range(0, 1e308, log=True),
     Range(TINY, 1e308, log=True),
     Range(0.1, 0.3, missing=True),
+    Range(-1, 1, heaps=[-1, -0.0, 0.1]),
+    Range(-1.7e308, 1.7e308, heaps=[-1.7e308, TINY, 1e308]),
+    Range(0, 1e-322, heaps=[0, TINY, 1e-322]),
+    Range(0, 1e308, log=True, heaps=[0, 1, 1e308]),
 ]
 
 
@@ -84,7 +88,7 @@ def blocks_of(declared, numeric, n_knots):
     return planned(("a",), (declared,), numeric, n_knots).blocks
 
 
-EACH = [*as_declared(DECLARED).values(), Range(-3, 5)]
+EACH = [*as_declared(DECLARED).values(), Range(-3, 5), Range(0, 5, heaps=[2, 5])]
 
 
 @pytest.mark.parametrize("numeric", WAYS)

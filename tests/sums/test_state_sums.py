@@ -25,6 +25,10 @@ CELLS = {
         {"x": Range(0, 1, missing=True)},
         {"x": [0.0, 0.03, 1.0, -math.inf, math.nan]},
     ),
+    "numbers with heaps": (
+        {"x": Range(0, 1, missing=True, heaps=[0, 0.4])},
+        {"x": [-math.inf, 0.0, 0.01, 0.4, 0.5, 1.0, math.nan]},
+    ),
     "categories, unknown ones": ({"x": ["a", "b"]}, {"x": ["a", "b", "?"]}),
     "categories, or missing": (
         {"x": Categories(["a", "b"], missing=True)},
