@@ -70,8 +70,9 @@ def boost():
     for k in (2, 3):
         model = DPGradientBoostingClassifier(classes=list(range(k)), **given)
         model.fit(X, numbers % k).predict(X)
-    given |= {"target_bounds": (0, 40)}
-    for loss in ({}, {"loss": "poisson"}, {"loss": "quantile", "quantile": 0.5}):
+    given |= {"target_bounds": (1, 40)}
+    losses = ({}, {"loss": "poisson"}, {"loss": "gamma"})
+    for loss in (*losses, {"loss": "quantile", "quantile": 0.5}):
         DPGradientBoostingRegressor(**loss, **given).fit(X, numbers)
 
 

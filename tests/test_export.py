@@ -103,6 +103,12 @@ CASES |= {
         0,
         {"loss": "poisson"},
     ),
+    "trees of amounts": (
+        "DPGradientBoostingRegressor",
+        "columns",
+        0,
+        {"loss": "gamma"},
+    ),
     "bins": (
         "DPLogisticRegression",
         "columns",

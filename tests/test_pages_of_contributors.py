@@ -71,8 +71,8 @@ def with_the_loss(folder, text):
         new = "".join(f"{line[1:]}\n" for line in lines if line[0] in " +")
         source = path.read_text()
         if path.is_relative_to(folder / "tests"):
-            names = "from skdp.losses._regression import "
-            source = source.replace(names, f"{names}ExpectileLoss, ")
+            name = "from skdp.losses._regression import ExpectileLoss\n"
+            source = source.replace("from skdp.losses", f"{name}from skdp.losses", 1)
         path.write_text(changed(source, old, new))
     return folder
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
-from skdp.ensemble._linear_start import Curves
 from skdp.ensemble._trees import CodedColumns
 from skdp.sums._leaves import Tree, add_values, find_leaves
 

@@ -20,24 +20,13 @@ from skdp._input import weighted_by
 from skdp._row_threads import n_threads_for
 from skdp.ensemble._adaptive import MadeUpRecords
 from skdp.ensemble._linear_start import (
-    AFTER_LINEAR,
     Curves,
     LinearStart,
     linear_loss,
     shares_or_even,
 )
 from skdp.ensemble._losses import RULES, BoostingTask, Scale
-from skdp.ensemble._releases import (
-    TARGETS,
-    LeafSteps,
-    Spread,
-    counts_of,
-    margins_of,
-    shares_of,
-    start_from,
-    start_terms,
-    target_sums,
-)
+from skdp.ensemble._releases import LeafSteps, counts_of, margins_of, shares_of
 from skdp.ensemble._trees import CodedColumns, RandomTrees, TreeDraws, uncut
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
@@ -55,9 +44,15 @@ from skdp.solvers._default_rules import (
     share_of_histogram,
     signal_to_noise_of,
 )
-from skdp.solvers._target_base import Base, is_of_squares, released_base
+from skdp.solvers._target_base import (
+    Base,
+    count_query,
+    has_mean,
+    is_of_squares,
+    released_base,
+    target_query,
+)
 from skdp.sums._counts import CodeCounts
-from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._leaves import (
     MOST_CURVATURE,
     MOST_GAIN,
@@ -225,6 +220,8 @@ _FLOW = (30.0, 0.2, 120.0)
 _SIGNAL_OF_A_LEAF = 60.0
 # Values of n mu between which the clip of residuals rises.
 _CLIP_SIGNAL = (1e3, 1e4)
+# The histogram of the targets; the noise is that in the proportion at a knot.
+_TARGETS = SideQuestion(0.01, 0.002, 0.1)
 # n mu at which the whole budget gives the mean as accurately as it is needed.
 _MEAN_SIGNAL = 45.0
 # n mu from which trees continue a linear model.
@@ -268,9 +265,9 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         Weight of the curvatures beside residuals of weight 1.
     start_share, linear_share, counts_share, targets_share, gains_share, trial_share
         Budget fractions of mu^2 for the constant, the linear model, the counts of
-        codes, the histogram of a regression's targets, the gain of the trees, and a
-        trial of the first trees. 0 leaves a part out (not the constant). None: rules;
-        `privacy_` has their values.
+        codes, the histogram of targets of a squared or Poisson loss, the gain of the
+        trees, and a trial of the first trees. 0 leaves a part out (not the constant).
+        None: rules; `privacy_` has their values.
 
     Notes
     -----
@@ -409,21 +406,20 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     @property
     def n_tried(self) -> int:
         """Number of trees of the trial: noise in all trees is about the same."""
-        if not self.trial_share or self.n_estimators < 2:
+        is_asked = self.linear_share and self.trial_share and self.gains_share
+        if not is_asked or self.n_estimators < 2:
             return 0
         return min(max(self.n_estimators // _TRIED, 1), self.n_estimators - 1)
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
         """Shares of mu^2 of all queries, except the part that gets the rest."""
-        shares = {}
-        if task.init != "zero":
-            shares["targets"] = self.targets_share if task.is_regression else 0.0
-            shares["start"] = self.start_share
+        histogram = self.targets_share if has_mean(task.loss) else 0.0
+        shares = {"targets": histogram, "start": self.start_share}
         if self.linear_share or (self.n_estimators and any(task.columns.is_ordered)):
             shares["counts"] = self.counts_share
         if self.n_estimators:
             shares["linear"] = self.linear_share
-            shares["trial"] = self.trial_share if self.linear_share else 0.0
+            shares["trial"] = self.trial_share if self.n_tried else 0.0
             shares["gains"] = self.gains_share
         elif not self.linear_share:
             shares["start"] = 0.0
@@ -460,10 +456,11 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         """Largest L2 sensitivity of one query under the task's adjacency."""
         shares = self._with_rest(task)
         bounds = [self.terms(task).bound()]
+        loss, n = linear_loss(task.loss), task.n_samples
         if "start" in shares:
-            bounds.append(start_terms(task).bound())
+            bounds.append(target_query(loss, n).bound())
         if "targets" in shares:
-            bounds.append(target_sums(task.n_samples).bound())
+            bounds.append(count_query(loss, n).bound())
         if "counts" in shares:
             bounds.append(self._counts(task).bound())
         linear = 0.0 if self.linear is None else self.linear.sensitivity()
@@ -491,19 +488,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         self, answers: Answers, task: BoostingTask, progress: Progress, /
     ) -> BoostedTrees:
         asking = _Asking(answers, self._asked(task))
-        spread, start, base = Spread(), np.zeros(task.n_outputs), None
-        shares, curves = None, None
-        if task.init != "zero" and task.loss.form in AFTER_LINEAR:
-            base = self._base(asking, task)
-            start = np.array(base.constant)
-            spread = Spread(unit=min(2 * base.unit, 1.0))
-        elif task.init != "zero":
-            if asking.has("targets"):
-                released = asking.ask("targets", target_sums(task.n_samples))
-                level = task.loss.level if isinstance(task.loss, QuantileLoss) else None
-                targets = ReleasedHistogram.of(released, task.n_samples)
-                spread = Spread.of(targets, level)
-            start = self._start(asking, task, spread)
+        base = self._base(asking, task)
+        start, shares, curves = np.array(base.constant), None, None
         margins: dict[int, FloatArray] = {}
         if asking.has("counts"):
             counts = self._counts(task)
@@ -511,7 +497,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             margins = margins_of(counts, released, task.n_samples)
             shares = shares_of(task.columns, counts, released)
         found, every = None, shares_or_even(task.columns, margins)
-        if self.linear is not None and base is not None:
+        if self.linear is not None:
             part = asking.part("linear", partial(self.linear.view, every))
             found = self.linear.run(part, every, base, progress)
             start, curves = found.constant, self.linear.curves(every, found)
@@ -519,11 +505,11 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         model = replace(without_trees(task.columns, start, curves), shares=margins)
         if not self.n_estimators:
             return model
-        growth = _Growth(self, task, spread, shares, curves, start, progress)
+        growth = _Growth(self, task, base, shares, curves, start, progress)
         view = None if curves is None else curves.before
         if asking.has("trial"):
             gain = growth.grow(asking.part("trial", view), self.n_tried)
-            if best_share(gain) == 0.0 and self.linear is not None and base is not None:
+            if best_share(gain) == 0.0 and self.linear is not None:
                 more = partial(self.linear.view, every)
                 rest = asking.part("trees", more, instead=True)
                 found = self.linear.run(rest, every, base, progress, found)
@@ -538,7 +524,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
     @staticmethod
     def _weighted(task: BoostingTask, start: FloatArray) -> FloatArray:
-        if task.init == "zero" or task.n_outputs == 1:
+        if task.n_outputs == 1:
             return start
         return start + weighted_by(task.loss.label_weights)
 
@@ -550,7 +536,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         loss, n = linear_loss(task.loss), task.n_samples
         is_alone = not (self.n_estimators or self.linear_share)
         lines = {"targets": "start"}
-        if is_of_squares(loss):
+        if has_mean(loss):
             lines = {"targets": "targets", "mean": "start"}
 
         def ask(name: str, query: Query) -> Released:
@@ -558,13 +544,6 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
         asked = [name for name, line in lines.items() if asking.has(line)]
         return released_base(loss, n, ask, asked, is_alone=is_alone)
-
-    def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
-        """Raw predictions of the constant: share of a class, mean or quantile."""
-        terms = start_terms(task, spread.unit)
-        middle = GrownTrees.of(np.full(task.n_outputs, spread.middle))
-        query = LeafSums(terms, uncut(task.columns)[0], middle, task.n_samples)
-        return start_from(task, spread, asking.ask("start", query))
 
 
 class _Growth:
@@ -574,14 +553,14 @@ class _Growth:
         self,
         solver: NewtonBoosting,
         task: BoostingTask,
-        spread: Spread,
+        base: Base,
         shares: FloatArray | None,
         curves: Curves | None,
         start: FloatArray,
         progress: Progress,
     ) -> None:
         self._solver, self._task, self._progress = solver, task, progress
-        self._scale = Scale.of(task, spread.unit, start)
+        self._scale = Scale.of(task.loss, base)
         self._terms = solver.terms(task, self._scale)
         prior = 1.0 if curves is None else _PRIOR_AFTER
         self._steps = LeafSteps(
@@ -652,7 +631,7 @@ def _by_rule(
     one = terms.under("zero_out") / terms.under(task.adjacency)
     signal = task.n_samples * mu * one * typical_weight(task.loss)
     rules = {
-        "targets_share": TARGETS.share(signal),
+        "targets_share": _TARGETS.share(signal),
         "gains_share": GAINS.share(signal),
         "n_estimators": _N_TREES,
         "linear_share": 0.0,
@@ -679,12 +658,12 @@ def _of_linear(
     if signal_to_noise < least_signal_to_noise(loss) and "linear_share" not in given:
         if given.get("n_estimators"):
             return {}
-        targets = share_of_histogram(signal_to_noise) if task.is_regression else 0.0
+        targets = share_of_histogram(signal_to_noise) if is_of_squares(loss) else 0.0
         return {"n_estimators": 0, "linear_share": 0.0, "targets_share": targets}
     states = STATES.share(signal_to_noise, len(task.columns.n_bins))
     first = Shares.of(loss, signal_to_noise, states)
     shares = {"counts_share": states, "start_share": first.targets}
-    if task.is_regression:
+    if has_mean(loss):
         shares = {**shares, "start_share": first.mean, "targets_share": first.targets}
     by_rule = sum(share for name, share in shares.items() if name not in given)
     others = ("linear_share", "gains_share", *shares)

@@ -45,11 +45,11 @@ from skdp.ensemble._boosting import (
     named_booster,
 )
 from skdp.ensemble._inspection import FittedTrees
-from skdp.ensemble._linear_start import AFTER_LINEAR
 from skdp.ensemble._losses import (
     BoostingTask,
     Init,
     half_and_middle,
+    means_of,
     regression_loss,
     scored_by,
 )
@@ -63,7 +63,7 @@ from skdp.losses._classification import (
     typical_curvature,
     weighted,
 )
-from skdp.losses._regression import ShiftedPoissonLoss
+from skdp.losses._regression import Means
 from skdp.preprocessing._cells import declared_of
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
@@ -160,13 +160,8 @@ class GradientBoosting(FittedTrees, PrivateModel):
     def _init(self) -> Init:
         """Start of the trees; without noise a linear model's share falls to 0."""
         check_choice("init", self.init, ["constant", "linear"])
-        is_linear = self.init == "linear" and self._has_linear_loss
-        return "linear" if is_linear and math.isfinite(self.epsilon) else "constant"
-
-    @property
-    def _has_linear_loss(self) -> bool:
-        """Whether the loss has a linear model that trees can continue."""
-        return True
+        is_linear = self.init == "linear" and math.isfinite(self.epsilon)
+        return "linear" if is_linear else "constant"
 
     def _task(
         self, loss: Loss, n_samples: int, n_features: int, bins: Bins
@@ -591,10 +586,6 @@ def _probabilities(raw: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------- DPGradientBoostingRegressor
 
 
-# Smaller numbers have the same exponential, 0.
-_LEAST_LOG = -1000.0
-
-
 class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoosting):
     """Gradient boosting of trees with differential privacy, for regression.
 
@@ -625,10 +616,13 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         TableEncoder sets another number by its `n_knots`, and how undeclared columns
         and categories are treated.
     %(target_bounds)s
-        At least 0 with ``loss="poisson"``.
-    loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
-        What is predicted: means; means of counts or of amounts, by their logarithms, so
-        that effects multiply; or quantiles.
+        At least 0 with ``loss="poisson"``; above 0, and at most 1e6 times apart, with
+        ``loss="gamma"``.
+    loss : {"squared_error", "poisson", "gamma", "quantile"}, default="squared_error"
+        What is predicted: means; means of counts ("poisson") or of amounts above 0
+        whose deviation grows with the mean ("gamma"), by their logarithms, so that
+        effects multiply; or quantiles. With "gamma" a target counts as at most four
+        times its mean.
     quantile : float in [0.01, 0.99] or None, default=None
         With ``loss="quantile"``: proportion of the targets that lie below the
         predictions.
@@ -640,7 +634,6 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     %(solver_params)s
         Boosting has for example ``{"residual_clip": 0.5}``.
     %(init)s
-        They also do so with any loss but squared errors.
     %(n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
         By name, or for each column of X: 1 if predictions must not fall as the column
@@ -653,8 +646,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     ----------
     shape_functions_ : ShapeFunctions
         The model as a sum of curves and tables, in units of the target; of its
-        logarithm with ``loss="poisson"``. Private output. Only if no tree cuts more
-        than two columns.
+        logarithm with ``loss="poisson"`` or "gamma". Private output. Only if no tree
+        cuts more than two columns.
     %(feature_importances_, bins_, encoder_, tree_seed_, shrinkage_, privacy_)s
         Its ``noise_scale`` is not a public fact, but post-processing of the release.
     %(n_features_in_, feature_names_in_)s
@@ -666,8 +659,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
 
     Notes
     -----
-    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1]. ``fit`` has no
-    ``sample_weight``: unbounded weights would void the sensitivity.
+    Inside, targets are scaled by `target_bounds`. ``fit`` has no ``sample_weight``:
+    unbounded weights would void the sensitivity.
 
     Examples
     --------
@@ -701,7 +694,9 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         *,
         columns: Columns | TableEncoder | None = None,
         target_bounds: Any = None,
-        loss: Literal["squared_error", "poisson", "quantile"] = "squared_error",
+        loss: Literal[
+            "squared_error", "poisson", "gamma", "quantile"
+        ] = "squared_error",
         quantile: float | None = None,
         delta: float = 1e-6,
         adjacency: Adjacency = "replace_one",
@@ -764,34 +759,36 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
             Table.of(X, y, groups).fitted(self, self._fit)
         return self._warned_of_release()
 
+    # Units of a loss of logarithms of means; public.
+    _means: Means | None = None
+
     def _fit(self, table: Table) -> Self:
         low, high = check_target_bounds(self.target_bounds)
         loss = self._loss()
         budget, users, codes = self._read_to_fit(table)
         half, middle = half_and_middle(self.target_bounds)
+        means = means_of(self.loss, self.target_bounds)
 
         def scaled(y: FloatArray) -> FloatArray:
-            return np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
+            y = np.clip(y, low, high)
+            return (
+                np.clip((y - middle) / half, -1, 1) if means is None else y / means.unit
+            )
 
         targets = table.numbers(self, codes, scaled)
-        self._half, self._middle = half, middle
-        self._is_log = isinstance(loss, ShiftedPoissonLoss)
+        self._half, self._middle, self._means = half, middle, means
         self._boost(table.source(codes, targets, users), loss, budget, ())
         return self
 
     @property
     def _effect_units(self) -> tuple[str, ...]:
-        return ("log of the mean" if self._is_log else "units of the target",)
+        return ("units of the target" if self._means is None else "log of the mean",)
 
     @property
     def _units(self) -> tuple[float, float]:
-        if self._is_log:
-            return 1.0, math.log(self._half)
+        if self._means is not None:
+            return 1.0, math.log(self._means.start)
         return self._half, self._middle
-
-    @property
-    def _has_linear_loss(self) -> bool:
-        return self._loss().form in AFTER_LINEAR
 
     def _loss(self) -> Loss:
         return regression_loss(self.loss, self.quantile, self.target_bounds)
@@ -802,23 +799,25 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         return scored_by(self.loss)
 
     def _steps(self) -> list[Step]:
-        steps, high = super()._steps(), self._middle + self._half
-        if self._is_log:
-            steps.append(step("exponential", low=_LEAST_LOG, high=math.log(high)))
+        steps = super()._steps()
+        if self._means is not None:
+            low, high = self._means.log_bounds
+            steps.append(step("exponential", low=low, high=high))
         return steps
 
     def _predicted(self, raw: np.ndarray) -> np.ndarray:
         """Raw predictions in units of the target."""
-        if not self._is_log:
+        if self._means is None:
             return raw[:, 0]
         # No prediction is beyond the range on which the loss was fitted.
-        return np.asarray(np.minimum(np.exp(raw[:, 0]), self._middle + self._half))
+        return np.asarray(np.exp(np.clip(raw[:, 0], *self._means.log_bounds)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, in units of the target.
 
-        They may be beyond `target_bounds`: clip predictions that make no sense, which
-        costs nothing.
+        Means of ``loss="poisson"`` and "gamma" are within `target_bounds`. Other
+        predictions may be beyond: clip predictions that make no sense, which costs
+        nothing.
 
         Parameters
         ----------

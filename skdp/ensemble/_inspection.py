@@ -207,9 +207,10 @@ class FittedTrees(PlotsEffects, TakesSources, Exported):
 
         Shapley values, exact: with ``shape_functions_.intercept`` they add up to
         `decision_function`, or to `predict` of a regressor (to its logarithm with
-        ``loss="poisson"``). A pair's effect is split in half. The attributions are
-        differences from the mean over values drawn independently, by the proportions
-        of the records that were released (``effects()[column]["share"]``).
+        ``loss="poisson"`` or "gamma"). A pair's effect is split in half. The
+        attributions are differences from the mean over values drawn independently, by
+        the proportions of the records that were released
+        (``effects()[column]["share"]``).
 
         Parameters
         ----------
@@ -250,7 +251,7 @@ classes, (n_samples, n_features, n_classes)
 
         The curves of `shape_functions_`: of a classifier, what is added to
         `decision_function`; of a regressor, in units of the target, or of its logarithm
-        with ``loss="poisson"``. Post-processing of private outputs.
+        with ``loss="poisson"`` or "gamma". Post-processing of private outputs.
 
         Returns
         -------

@@ -23,10 +23,10 @@ from scipy.linalg import block_diag
 from skdp._arrays import FloatArray
 from skdp._fit import Progress
 from skdp.ensemble._trees import CodedColumns
-from skdp.losses._base import Loss, LossId
+from skdp.losses._base import Loss
 from skdp.losses._classification import without_weights
 from skdp.losses._objective import LinearObjective
-from skdp.losses._regression import SquaredLoss
+from skdp.losses._regression import QuantileLoss, SquaredLoss
 from skdp.preprocessing._blocks import Curve, NumberAxis
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
@@ -42,8 +42,8 @@ from skdp.tables._source import Source
 
 # Larger residuals are clipped, as in DPLinearRegression.
 _RESIDUAL_BOUND = 4.0
-# Losses of trees that a linear model may precede.
-AFTER_LINEAR = (LossId.SIGMOID, LossId.SOFTMAX, LossId.ERROR)
+# Half the width of a quantile's kink, as in DPQuantileRegressor.
+_KINK = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,4 +269,6 @@ def linear_loss(loss: Loss) -> Loss:
     """
     if isinstance(loss, SquaredLoss):
         return replace(loss, residual_bound=_RESIDUAL_BOUND)
+    if isinstance(loss, QuantileLoss):
+        return replace(loss, h=_KINK)
     return loss if loss.n_outputs == 1 else without_weights(loss)

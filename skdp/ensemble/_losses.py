@@ -9,17 +9,25 @@ from typing import Any, Literal
 
 from scipy.stats import norm
 
-from skdp._arrays import FloatArray
 from skdp._checks import check_real, check_target_bounds
 from skdp.ensemble._trees import MIX, CodedColumns
 from skdp.losses._base import Loss, LossId
-from skdp.losses._regression import QuantileLoss, ShiftedPoissonLoss, SquaredLoss
+from skdp.losses._regression import (
+    GammaLoss,
+    Means,
+    PoissonLoss,
+    QuantileLoss,
+    SquaredLoss,
+    means_of_amounts,
+    means_of_counts,
+)
 from skdp.privacy.accounting._relations import TableRelation
+from skdp.solvers._target_base import Base, has_log_link
 
 # ------------------------------------------------------------------------- BoostingTask
 
 
-Init = Literal["constant", "linear", "zero"]
+Init = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +37,8 @@ class BoostingTask:
     Parameters
     ----------
     loss : Loss
-        One that `LeafTerms` takes. Targets are 0 or 1, indices of classes, or numbers
-        in [-1, 1].
+        A `LeafLoss`. Targets are 0 or 1, indices of classes, or numbers in the loss's
+        units.
     n_samples : int
         Records, or users.
     n_features : int
@@ -41,10 +49,8 @@ class BoostingTask:
         Most columns that each tree may cut, in turn; None: all of them.
     groups : sequence of sequences of int or None, default=None
         The columns of a tree are all of one group; None: one group of all.
-    init : {"constant", "linear", "zero"}, default="constant"
-        Start of raw predictions: a constant, an additive linear model, or 0. With
-        "zero" and a source with an `offset` they start at the offset. Nothing is
-        released for "zero".
+    init : {"constant", "linear"}, default="constant"
+        Start of raw predictions: a constant, or an additive linear model.
     seed : int, default=0
         Trees are drawn from it; public.
     """
@@ -77,8 +83,11 @@ MEANS = SquaredLoss(math.inf, target_bound=1.0)
 _SCORED_BY = {
     "squared_error": "neg_mean_squared_error",
     "poisson": "neg_mean_poisson_deviance",
+    "gamma": "neg_mean_gamma_deviance",
     "quantile": "neg_mean_pinball_loss",
 }
+# Bounds and units of means, for losses of their logarithms.
+_OF_LOGS = {"poisson": means_of_counts, "gamma": means_of_amounts}
 
 
 def scored_by(name: Any) -> str:
@@ -91,8 +100,16 @@ def scored_by(name: Any) -> str:
     return _SCORED_BY[name]
 
 
+def means_of(name: str, target_bounds: Any) -> Means | None:
+    """Units of a loss of logarithms of means; None for other losses."""
+    return _OF_LOGS[name](target_bounds) if name in _OF_LOGS else None
+
+
 def regression_loss(name: Any, quantile: Any, target_bounds: Any) -> Loss:
-    """The loss of a public name, of targets that `target_bounds` scale to [-1, 1]."""
+    """The loss of a public name, of targets in the units of `means_of`.
+
+    For other losses `target_bounds` scale targets to [-1, 1].
+    """
     scored_by(name)
     if (quantile is None) == (name == "quantile"):
         raise ValueError(
@@ -103,27 +120,16 @@ def regression_loss(name: Any, quantile: Any, target_bounds: Any) -> Loss:
     if name == "quantile":
         # Private fits know nothing beyond these levels.
         return QuantileLoss(check_real("quantile", quantile, low=0.01, high=0.99), h=0)
-    return (
-        MEANS if name == "squared_error" else ShiftedPoissonLoss(_origin(target_bounds))
-    )
+    means = means_of(name, target_bounds)
+    if means is None:
+        return MEANS
+    return PoissonLoss.of(means) if name == "poisson" else GammaLoss.of(means)
 
 
 def half_and_middle(target_bounds: Any) -> tuple[float, float]:
     """Half of the declared width, and its middle."""
     low, high = check_target_bounds(target_bounds)
     return high / 2 - low / 2, low / 2 + high / 2
-
-
-def _origin(target_bounds: Any) -> float:
-    """How far the middle is above 0, in halves of the width."""
-    if check_target_bounds(target_bounds)[0] < 0:
-        raise ValueError(
-            "The 'target_bounds' parameter must be of at least 0 with loss='poisson', "
-            f"which is of counts and amounts. Got {target_bounds!r}. Use "
-            "loss='squared_error' for targets below 0."
-        )
-    half, middle = half_and_middle(target_bounds)
-    return middle / half
 
 
 # ------------------------------------------------------ What trees of each loss may do
@@ -158,7 +164,8 @@ RULES = {
     LossId.SIGMOID: LeafRules(2.0, 2.0, 1.0, (0.5, 0.7)),
     LossId.SOFTMAX: LeafRules(0.3, 2.0, 4.0, (0.5, 1.0)),
     LossId.ERROR: LeafRules(0.3, 1.0, 0.25, (0.4, 0.4)),
-    LossId.SHIFTED_POISSON: LeafRules(0.3, 1.0, 0.06, (0.7, 0.7)),
+    LossId.POISSON: LeafRules(0.3, 1.0, 0.06, (0.7, 0.7)),
+    LossId.GAMMA: LeafRules(0.3, 1.0, 0.06, (1.0, 1.0)),
     LossId.QUANTILE: LeafRules(0.15, 1.0, 0.06, (1.0, 1.0)),
 }
 
@@ -198,19 +205,26 @@ class Scale:
     cap: float = 1.0
 
     @classmethod
-    def of(cls, task: BoostingTask, unit: float, start: FloatArray) -> Scale:
-        """The scale of targets with this spread and raw predictions with this start."""
-        loss = task.loss
-        if isinstance(loss, SquaredLoss):
+    def of(cls, loss: Loss, base: Base) -> Scale:
+        """The scale of targets with this base."""
+        if not loss.form.is_of_numbers:
+            return cls()
+        if has_log_link(loss):
+            unit, mean = base.residual_clip, _mean(loss, base)
+            cap = _CAP * mean if loss.form is LossId.POISSON else 1.0
+            sampling = _UNEXPLAINED * cap / mean * (unit / cap) ** 2
+            return cls(unit, min(unit / mean, _MOST_RAW), 1 / cap, sampling, cap)
+        unit = min(2 * base.unit, 1.0)
+        if not isinstance(loss, QuantileLoss):
             return cls(unit, unit, 1.0, _UNEXPLAINED * unit**2)
-        if isinstance(loss, QuantileLoss):
-            # For normal targets, whose deviation is half a unit.
-            step = unit / 2 / float(norm.pdf(norm.ppf(loss.level)))
-            return cls(1.0, unit, step, loss.level * (1 - loss.level) * step**2)
-        if isinstance(loss, ShiftedPoissonLoss):
-            mean = min(math.exp(min(start[0], 700.0)), loss.largest)
-            cap = max(_CAP * mean, 1e-12)
-            sampling = _UNEXPLAINED * _CAP * (unit / cap) ** 2
-            raw = min(unit / mean, _MOST_RAW)
-            return cls(unit, raw, 1 / cap, sampling, cap)
-        return cls()
+        # For normal targets, whose deviation is half a unit.
+        step = unit / 2 / float(norm.pdf(norm.ppf(loss.level)))
+        return cls(1.0, unit, step, loss.level * (1 - loss.level) * step**2)
+
+
+def _mean(loss: Loss, base: Base) -> float:
+    """Curvature of counts or amounts at the constant: their mean, or 1."""
+    if loss.form is not LossId.POISSON:
+        return 1.0
+    top, lowest = loss.form_constants[:2]
+    return max(math.exp(min(base.constant[0] - top, 0.0)), lowest, 1e-12)

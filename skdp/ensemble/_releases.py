@@ -1,87 +1,17 @@
-"""Start, shares of codes and values of leaves from noisy sums; post-processing."""
+"""Shares of codes and values of leaves from noisy sums; post-processing."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
-from skdp.ensemble._losses import MEANS, RULES, BoostingTask, Scale
+from skdp.ensemble._losses import RULES, Scale
 from skdp.ensemble._trees import MOST_BINS, CodedColumns
-from skdp.losses._regression import QuantileLoss, ShiftedPoissonLoss
 from skdp.privacy.release._answers import Released
-from skdp.solvers._default_rules import SideQuestion
-from skdp.solvers._target_base import (
-    MEAN_OF_COUNTS,
-    posterior_share,
-)
-from skdp.sums._counts import CodeCounts, StateSums, even_knots
+from skdp.sums._counts import CodeCounts
 from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._leaves import LeafTerms
-
-# -------------------------------------------------------- Start of counts and quantiles
-# A histogram of targets and a sum give it. Other losses start where linear models do
-# (`skdp.solvers._target_base`).
-
-
-# Prior deviation of the share below a quantile of the histogram.
-_DEVIATION = 0.3
-# Knots of the histogram of targets: with more knots, noise at far knots hides the rest.
-_INTERVALS = 32
-# Clip of a target's distance from the middle for the mean, in units.
-_FARTHEST = 1.5
-# A unit, which is two deviations, over half of a width that holds three.
-_UNIT = 2 / 3
-# The histogram of the targets; the noise is that in the proportion at a knot.
-TARGETS = SideQuestion(0.01, 0.002, 0.1)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Location of targets, and a unit of about two deviations; released or public."""
-
-    middle: float = 0.0
-    unit: float = 1.0
-
-    @classmethod
-    def of(cls, targets: ReleasedHistogram, level: float | None) -> Spread:
-        """The spread of shares at knots; `level`: with a quantile as the middle."""
-        middle, half = targets.middle_and_half()
-        if level is not None:
-            (middle,) = targets.quantiles(level)
-        return cls(middle, min(_UNIT * half, 1.0))
-
-
-def target_sums(n_samples: int) -> StateSums:
-    """The query for a histogram of the targets."""
-    return StateSums(0, n_samples, 0, even_knots(_INTERVALS))
-
-
-def start_terms(task: BoostingTask, unit: float = 1.0) -> LeafTerms:
-    """What a record adds to the start; counts use the squared loss, for a mean."""
-    if isinstance(task.loss, QuantileLoss):
-        return LeafTerms(task.loss, max(task.loss.sides), 0.0)
-    return LeafTerms(MEANS, min(_FARTHEST * unit, 1.0), 0.0)
-
-
-def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatArray:
-    """Raw predictions of the start, from the sums of all residuals at the middle."""
-    n, loss = task.n_samples, task.loss
-    noise = released.deviation / n
-    residual = -released.value[0, :1] / n
-    if not isinstance(loss, ShiftedPoissonLoss):
-        kept = _DEVIATION**2 / max(_DEVIATION**2 + noise**2, 1e-300)
-        step = Scale.of(task, spread.unit, residual).step
-        moved = spread.middle + step * kept * residual
-        return np.asarray(np.clip(moved, -1.0, 1.0))
-    most = loss.largest
-    (mean,) = spread.middle + residual + loss.origin
-    share = posterior_share(float(mean) / most, noise / most, MEAN_OF_COUNTS)
-    return np.asarray(np.log(np.clip([most * share], 0.5 / n, most)))
-
 
 # ---------------------------------------------- Shares of codes from their noisy counts
 # Post-processing.

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import d2_tweedie_score
 
-from skdp._checks import check_real, check_target_bounds
+from skdp._checks import check_real
 from skdp._export import Step, step
 from skdp.linear_model._regressors import LinearRegressor, Units
-from skdp.losses._base import FARTHEST, Loss
+from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._regression import GammaLoss, PoissonLoss
+from skdp.losses._regression import (
+    GammaLoss,
+    Means,
+    PoissonLoss,
+    means_of_amounts,
+    means_of_counts,
+)
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Adjacency, TableUnit
@@ -24,33 +29,6 @@ from skdp.solvers._registry import SolverName
 from skdp.tables._columns import Columns
 
 # -------------------------------------- LogLinkRegressor: units, predictions, deviances
-
-
-# Smallest ratio of the target bounds. With this ratio, the rounding of residuals is
-# negligible compared with the largest residuals that the bounds allow.
-_NARROWEST = 1.02
-
-
-@dataclass(frozen=True)
-class Means:
-    """Bounds of means and targets, and the unit of targets in the loss; public.
-
-    Parameters
-    ----------
-    low, high : float
-    start : float
-        The mean at weights of 0.
-    unit : float
-        Unit of targets in the loss.
-    per_alpha : float, default=1.0
-        Penalty in the loss over scikit-learn's penalty.
-    """
-
-    low: float
-    high: float
-    start: float
-    unit: float
-    per_alpha: float = 1.0
 
 
 class LogLinkRegressor(LinearRegressor):
@@ -70,21 +48,6 @@ class LogLinkRegressor(LinearRegressor):
     @abstractmethod
     def _means(self) -> Means:
         """Checked public facts about targets."""
-
-    def _checked_bounds(self) -> tuple[float, float]:
-        low, high = check_target_bounds(self.target_bounds)
-        if low < 0:
-            raise ValueError(
-                "The 'target_bounds' parameter must be at least 0 for a model of the "
-                f"logarithm of the mean. Got {self.target_bounds!r}. Use "
-                "DPLinearRegression for targets below 0."
-            )
-        if high < _NARROWEST * low:
-            raise ValueError(
-                "The 'target_bounds' parameter must be at least 2 % apart for a model "
-                f"of the logarithm of the mean. Got {self.target_bounds!r}. Widen them."
-            )
-        return low, high
 
     @property
     def _effect_units(self) -> tuple[str, ...]:
@@ -106,13 +69,7 @@ class LogLinkRegressor(LinearRegressor):
         self, solution: Solution, objective: LinearObjective, dtype: Any
     ) -> None:
         super()._keep_weights(solution, objective, dtype)
-        means = self._means()
-        high = math.log(means.high)
-        # The loss does not distinguish smaller means.
-        low = high - FARTHEST
-        if means.low > 0:
-            low = max(low, math.log(means.low))
-        self._log_bounds = low, high
+        self._log_bounds = self._means().log_bounds
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted means for the rows, within the bounds of the targets.
@@ -276,19 +233,13 @@ class DPPoissonRegressor(LogLinkRegressor):
         self.verbose = verbose
 
     def _loss(self, budget: Budget) -> Loss:
-        means = self._means()
-        return PoissonLoss(math.log(means.high / means.start), means.low / means.high)
+        return PoissonLoss.of(self._means())
 
     def _means(self) -> Means:
-        low, high = self._checked_bounds()
-        return Means(low, high, start=low / 2 + high / 2, unit=high, per_alpha=1 / high)
+        return means_of_counts(self.target_bounds)
 
 
 # --------------------------------------------------------------------- DPGammaRegressor
-
-
-# Largest ratio of target bounds; floating-point arithmetic is too coarse above it.
-_WIDEST = 1e6
 
 
 class DPGammaRegressor(LogLinkRegressor):
@@ -400,16 +351,8 @@ class DPGammaRegressor(LogLinkRegressor):
         self.most = most
 
     def _loss(self, budget: Budget) -> Loss:
-        means = self._means()
         most = check_real("most", self.most, low=1.0, high=1e100, low_open=True)
-        return GammaLoss(math.log(means.high / means.low) / 2, most)
+        return GammaLoss.of(self._means(), most)
 
     def _means(self) -> Means:
-        low, high = self._checked_bounds()
-        if not 0 < low <= high <= _WIDEST * low:
-            raise ValueError(
-                "The 'target_bounds' parameter must be above 0 and at most 1e6 times "
-                f"apart for a gamma regression. Got {self.target_bounds!r}. Raise the "
-                "lower bound, to which targets below it are clipped."
-            )
-        return Means(low, high, start=math.sqrt(low) * math.sqrt(high), unit=low)
+        return means_of_amounts(self.target_bounds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,7 +29,6 @@ class LossId(IntEnum):
     POISSON = 6  # exp(raw - first), from the second up to 1, minus y clipped alike
     QUANTILE = 7  # of a rounded step at y: the level, and half the width
     GAMMA = 8  # 1 - y exp(-raw - first), at least 1 - second; raw within the first
-    SHIFTED_POISSON = 9  # exp(raw), up to first + 1, minus first + y clipped
 
     @property
     def is_of_numbers(self) -> bool:
@@ -39,7 +38,6 @@ class LossId(IntEnum):
             LossId.POISSON,
             LossId.QUANTILE,
             LossId.GAMMA,
-            LossId.SHIFTED_POISSON,
         )
 
 
@@ -126,6 +124,25 @@ class Loss(Protocol):
 
     def replace_one_bound(self, radius: float) -> float:
         """Largest norm of the difference of the gradients of two records."""
+        ...
+
+
+@runtime_checkable
+class LeafLoss(Protocol):
+    """What leaves of trees need of a loss beside `Loss`."""
+
+    def leaf_curvature(self, residual: float, cap: float) -> tuple[float, float]:
+        """Least and largest norm of the curvatures that a record adds to a leaf.
+
+        The largest is a bound together with `residual`, the largest norm of residuals
+        (``docs/proofs/boosting.md``, Lemma 1). If both are 1, leaves count records.
+
+        Parameters
+        ----------
+        residual : float
+        cap : float
+            A mean of counts from this one on has the curvature 1.
+        """
         ...
 
 
@@ -258,11 +275,6 @@ def _unweighted(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
         below = np.minimum(np.maximum(raw + first, 0.0), 2.0 * first)
         ratio = np.maximum(own, 1.0) * falling_exponential(below)
         return np.asarray(1.0 - np.minimum(ratio, second))
-    if loss.form == LossId.SHIFTED_POISSON:
-        exponent = np.maximum(-raw, -math.log(first + 1.0) - 1.0)
-        mean = np.minimum(falling_exponential(exponent), first + 1.0)
-        targets = first + np.minimum(np.maximum(own, -1.0), 1.0)
-        return np.asarray(mean - np.maximum(targets, 0.0))
     if loss.form == LossId.QUANTILE:
         error = raw - np.minimum(np.maximum(own, -1.0), 1.0)
         if second == 0.0:
@@ -310,10 +322,6 @@ def plain_error(loss: Loss, clip: float = math.inf) -> float:
 def _unweighted_error(loss: Loss, clip: float) -> float:
     if loss.form in (LossId.SIGMOID, LossId.POISSON):
         return _EXPONENTIAL_ERROR
-    if loss.form == LossId.SHIFTED_POISSON:
-        largest = loss.form_constants[0] + 1.0
-        above_one = largest * _relative_error(math.log(largest))
-        return _EXPONENTIAL_ERROR + above_one
     if loss.form == LossId.GAMMA:
         half, most = loss.form_constants
         return most * _relative_error(2 * half)

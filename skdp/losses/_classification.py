@@ -78,6 +78,11 @@ class LogisticLoss:
         """Diameter of the set of gradients: 1 for w = 0, 2 for unbounded weights."""
         return 2.0 if math.isinf(radius) else min(2.0, _diameter(radius))
 
+    def leaf_curvature(self, residual: float, cap: float) -> tuple[float, float]:
+        """``p (1 - p)``; records with smaller residuals add no longer vectors."""
+        middle = min(max(residual, 0.5), 1.0)
+        return 0.0, middle * (1 - middle)
+
 
 # ---------------------------------------------------------- Multinomial cross-entropy
 
@@ -141,6 +146,10 @@ class SoftmaxLoss:
     def replace_one_bound(self, radius: float) -> float:
         """Twice the largest gradient, attained in the limit by x and nearly -x."""
         return 2 * self.zero_out_bound(radius)
+
+    def leaf_curvature(self, residual: float, cap: float) -> tuple[float, float]:
+        """The probabilities."""
+        return 0.0, 1.0
 
 
 # ----------------------------------------------------- Hinge loss with a rounded corner

@@ -18,7 +18,6 @@ from skdp.losses._base import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS, LossId
 _SIGMOID, _SOFTMAX, _HINGE = int(LossId.SIGMOID), int(LossId.SOFTMAX), int(LossId.HINGE)
 _STEP, _ERROR, _QUANTILE = int(LossId.STEP), int(LossId.ERROR), int(LossId.QUANTILE)
 _POISSON, _GAMMA = int(LossId.POISSON), int(LossId.GAMMA)
-_SHIFTED_POISSON = int(LossId.SHIFTED_POISSON)
 
 
 @compiled_exactly
@@ -41,26 +40,17 @@ def sigmoid(raw, tail):
 
 
 @compiled_exactly
-def shifted_poisson(constants, y, power):
-    """Residual and mean of counts from ``power = exp(raw)``."""
-    mean = min(power, constants[0] + 1.0)
-    return mean - max(constants[0] + min(max(y, -1.0), 1.0), 0.0), mean
-
-
-@compiled_exactly
-def _exponent(form, constants, raw):
-    """The t for which a loss needs exp(-t); negative for shifted counts alone."""
-    if form == _SIGMOID or form == _STEP:
-        return abs(raw)
+def exponent(form, constants, raw):
+    """The t of at least 0 for which a loss needs exp(-t)."""
     if form == _POISSON:
         return max(constants[0] - raw, 0.0)
     if form == _GAMMA:
         return min(max(raw + constants[0], 0.0), 2.0 * constants[0])
-    return -raw
+    return abs(raw)
 
 
 @compiled_exactly
-def _of_power(form, constants, y, raw, power):
+def of_power(form, constants, y, raw, power):
     """Residual of a loss that needs an exponential."""
     if form == _SIGMOID:
         return sigmoid(raw, power) - y
@@ -69,20 +59,12 @@ def _of_power(form, constants, y, raw, power):
         return (-1.0 if y > 0.5 else 1.0) * (power / (whole * whole))
     if form == _POISSON:
         return max(power, constants[1]) - min(max(y, constants[1]), 1.0)
-    if form == _GAMMA:
-        return 1.0 - min(max(y, 1.0) * power, constants[1])
-    return shifted_poisson(constants, y, power)[0]
+    return 1.0 - min(max(y, 1.0) * power, constants[1])
 
 
 @compiled_exactly
 def _needs_power(form):
-    return (
-        form == _SIGMOID
-        or form == _STEP
-        or form == _POISSON
-        or form == _GAMMA
-        or form == _SHIFTED_POISSON
-    )
+    return form == _SIGMOID or form == _STEP or form == _POISSON or form == _GAMMA
 
 
 @compiled_exactly
@@ -111,8 +93,8 @@ def without_power(form, constants, y, raw):
 def _unweighted_of_one(form, constants, y, raw):
     if not _needs_power(form):
         return without_power(form, constants, y, raw)
-    power = math.exp(-_exponent(form, constants, raw))
-    return _of_power(form, constants, y, raw, power)
+    power = math.exp(-exponent(form, constants, raw))
+    return of_power(form, constants, y, raw, power)
 
 
 @compiled
@@ -159,8 +141,8 @@ def plain_unweighted_of_one(form, constants, y, raw):
     """`plain_residual_of_one` without the weight of the label."""
     if not _needs_power(form):
         return without_power(form, constants, y, raw)
-    power = falling_exponential(_exponent(form, constants, raw))
-    return _of_power(form, constants, y, raw, power)
+    power = falling_exponential(exponent(form, constants, raw))
+    return of_power(form, constants, y, raw, power)
 
 
 @compiled_exactly

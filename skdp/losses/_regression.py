@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import xlogy
 
 from skdp._arrays import FloatArray
-from skdp._checks import check_real
-from skdp.losses._base import LossId
+from skdp._checks import check_real, check_target_bounds
+from skdp.losses._base import FARTHEST, LossId
 
 # ------------------------------------- Squared error with clipped targets and residuals
 
@@ -100,6 +99,84 @@ class SquaredLoss:
         """Twice the largest gradient, attained at w = 0 by opposite rows."""
         return 2 * self.zero_out_bound(radius)
 
+    def leaf_curvature(self, residual: float, cap: float) -> tuple[float, float]:
+        """Leaves count records."""
+        return 1.0, 1.0
+
+
+# ------------------------------------ Bounds of means, for losses of their logarithms
+
+
+# Smallest ratio of the target bounds. With this ratio, the rounding of residuals is
+# negligible compared with the largest residuals that the bounds allow.
+_NARROWEST = 1.02
+# Largest ratio of the bounds of amounts above 0; floating-point arithmetic is too
+# coarse above it.
+_WIDEST = 1e6
+
+
+@dataclass(frozen=True)
+class Means:
+    """Bounds of means and targets, and the unit of targets in the loss; public.
+
+    Parameters
+    ----------
+    low, high : float
+    start : float
+        The mean at a raw prediction of 0.
+    unit : float
+        Unit of targets in the loss.
+    per_alpha : float, default=1.0
+        Penalty in the loss over scikit-learn's penalty.
+    """
+
+    low: float
+    high: float
+    start: float
+    unit: float
+    per_alpha: float = 1.0
+
+    @property
+    def log_bounds(self) -> tuple[float, float]:
+        """Bounds of the logarithm of the mean; the loss ignores smaller means."""
+        high = math.log(self.high)
+        low = high - FARTHEST
+        return (max(low, math.log(self.low)) if self.low > 0 else low), high
+
+
+def means_of_counts(target_bounds: Any) -> Means:
+    """Units of `PoissonLoss` for targets of at least 0."""
+    low, high = _bounds_of_logs(target_bounds)
+    return Means(low, high, start=low / 2 + high / 2, unit=high, per_alpha=1 / high)
+
+
+def means_of_amounts(target_bounds: Any) -> Means:
+    """Units of `GammaLoss` for targets above 0."""
+    low, high = _bounds_of_logs(target_bounds)
+    if not 0 < low <= high <= _WIDEST * low:
+        raise ValueError(
+            "The 'target_bounds' parameter must be above 0 and at most 1e6 times "
+            f"apart for a gamma regression. Got {target_bounds!r}. Raise the lower "
+            "bound, to which targets below it are clipped."
+        )
+    return Means(low, high, start=math.sqrt(low) * math.sqrt(high), unit=low)
+
+
+def _bounds_of_logs(target_bounds: Any) -> tuple[float, float]:
+    low, high = check_target_bounds(target_bounds)
+    if low < 0:
+        raise ValueError(
+            "The 'target_bounds' parameter must be at least 0 for a model of the "
+            f"logarithm of the mean. Got {target_bounds!r}. Use a model of squared "
+            "errors for targets below 0."
+        )
+    if high < _NARROWEST * low:
+        raise ValueError(
+            "The 'target_bounds' parameter must be at least 2 % apart for a model "
+            f"of the logarithm of the mean. Got {target_bounds!r}. Widen them."
+        )
+    return low, high
+
 
 # ------------------------------------------------- Poisson loss with a logarithmic link
 
@@ -145,6 +222,11 @@ class PoissonLoss:
         object.__setattr__(self, "top", top)
         object.__setattr__(self, "lowest", lowest)
 
+    @classmethod
+    def of(cls, means: Means) -> Self:
+        """The loss in the units of `means_of_counts`."""
+        return cls(math.log(means.high / means.start), means.low / means.high)
+
     @property
     def form_constants(self) -> tuple[float, float]:
         """The raw prediction of the largest mean, and the lowest mean."""
@@ -185,86 +267,12 @@ class PoissonLoss:
         """Twice the largest gradient, attained at w = 0 by opposite rows."""
         return 2 * self.zero_out_bound(radius)
 
+    def leaf_curvature(self, residual: float, cap: float) -> tuple[float, float]:
+        """The means over the cap, at most 1."""
+        return min(self.lowest / cap, 1.0), min(1 / cap, 1.0)
+
     def _clipped(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.clip(y, self.lowest, 1.0))
-
-
-# With larger origins, squares of small remainders underflow and steps become 0 / 0.
-_MOST_ORIGIN = 1e17
-
-
-@dataclass(frozen=True)
-class ShiftedPoissonLoss:
-    r"""`PoissonLoss` of targets ``origin + y`` with y in [-1, 1].
-
-    The mean is ``exp(raw)``, up to the largest target ``origin + 1``. Boosted trees use
-    it, because all their targets are scaled to [-1, 1].
-
-    Parameters
-    ----------
-    origin : float in [0, 1e17]
-        Middle of the bounds of the targets over half of their width.
-    """
-
-    origin: float
-    n_outputs: ClassVar[int] = 1
-    is_convex: ClassVar[bool] = True
-    prediction_unit: ClassVar[float] = 0.35
-    form: ClassVar[LossId] = LossId.SHIFTED_POISSON
-    label_weights: ClassVar[tuple[float, ...]] = ()
-
-    def __post_init__(self) -> None:
-        origin = check_real("origin", self.origin, low=0.0, high=_MOST_ORIGIN)
-        object.__setattr__(self, "origin", origin)
-
-    @property
-    def largest(self) -> float:
-        """The largest target and mean."""
-        return self.origin + 1.0
-
-    @property
-    def smoothness(self) -> float:
-        return self.largest
-
-    @property
-    def curvature_trace(self) -> float:
-        return self.largest
-
-    @property
-    def noisy_clip(self) -> float:
-        return self.largest * self._in_largest.noisy_clip
-
-    @property
-    def form_constants(self) -> tuple[float, float]:
-        """The origin."""
-        return self.origin, 0.0
-
-    @property
-    def value_at_zero(self) -> float:
-        return self.largest * self._in_largest.value_at_zero
-
-    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        return self.largest * self._in_largest.value(self._targets(y), raw)
-
-    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        return self.largest * self._in_largest.residual(self._targets(y), raw)
-
-    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        return self.largest * self._in_largest.curvature(self._targets(y), raw)
-
-    def zero_out_bound(self, radius: float) -> float:
-        return self.largest * self._in_largest.zero_out_bound(radius)
-
-    def replace_one_bound(self, radius: float) -> float:
-        return self.largest * self._in_largest.replace_one_bound(radius)
-
-    @cached_property
-    def _in_largest(self) -> PoissonLoss:
-        """The loss in units of the largest target."""
-        return PoissonLoss(math.log(self.largest))
-
-    def _targets(self, y: FloatArray) -> FloatArray:
-        return np.asarray((self.origin + np.clip(y, -1.0, 1.0)) / self.largest)
 
 
 # --------------------------------------------------- Gamma loss with a logarithmic link
@@ -309,6 +317,11 @@ class GammaLoss:
         most = check_real("most", self.most, low=1.0, high=math.inf, low_open=True)
         object.__setattr__(self, "half", half)
         object.__setattr__(self, "most", min(most, math.exp(2 * half)))
+
+    @classmethod
+    def of(cls, means: Means, most: float = 4.0) -> Self:
+        """The loss in the units of `means_of_amounts`."""
+        return cls(math.log(means.high / means.low) / 2, most)
 
     @property
     def smoothness(self) -> float:
@@ -358,6 +371,10 @@ class GammaLoss:
     def replace_one_bound(self, radius: float) -> float:
         """Twice `zero_out_bound`, attained by opposite rows orthogonal to w."""
         return 2 * self.zero_out_bound(radius)
+
+    def leaf_curvature(self, residual: float, cap: float) -> tuple[float, float]:
+        """The curvature of the expected loss: leaves count records."""
+        return 1.0, 1.0
 
     def _ratio(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         """Targets over means."""
@@ -457,3 +474,7 @@ class QuantileLoss:
     def replace_one_bound(self, radius: float) -> float:
         """Twice `zero_out_bound`, attained at w = 0 by opposite rows of one target."""
         return 2 * self.zero_out_bound(radius)
+
+    def leaf_curvature(self, residual: float, cap: float) -> tuple[float, float]:
+        """Leaves count records."""
+        return 1.0, 1.0

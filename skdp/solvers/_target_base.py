@@ -96,6 +96,11 @@ def has_log_link(loss: Loss) -> bool:
     return loss.form in (LossId.POISSON, LossId.GAMMA)
 
 
+def has_mean(loss: Loss) -> bool:
+    """Whether a mean of the targets is released beside their histogram."""
+    return is_of_squares(loss) or loss.form is LossId.POISSON
+
+
 def has_rate(loss: Loss) -> bool:
     """Whether predictions are probabilities, whose means should be the base rates."""
     is_likelihood = loss.form is LossId.SIGMOID or is_softmax(loss)
@@ -226,8 +231,12 @@ class Base:
         shares = None if targets is None else targets.shares
         if mean is not None:
             return cls._of_mean(loss, shares, mean, noise_of_mean)
+        assert targets is not None
         assert shares is not None
-        return cls._at(loss, np.array(knots_of(loss)), shares)
+        found = cls._at(loss, np.array(knots_of(loss)), shares)
+        if loss.form is LossId.QUANTILE:
+            return replace(found, unit=targets.moments()[1])
+        return found
 
     @classmethod
     def _of_labels(cls, loss: Loss, labels: ReleasedHistogram, is_alone: bool) -> Self:

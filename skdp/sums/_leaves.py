@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
-from skdp.losses._base import Loss, LossId
-from skdp.losses._classification import heaviest
-from skdp.losses._regression import QuantileLoss
+from skdp.losses._base import LeafLoss, Loss
+from skdp.losses._classification import heaviest, heaviest_pair, without_weights
 from skdp.privacy.release._plan import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Compiled, only_rows
 from skdp.sums._exact import unit_for
@@ -34,9 +33,6 @@ from skdp.tables._source import Block, Source
 MOST_CURVATURE = math.sqrt(8.0)
 # Sums of terms up to this size are exact in double precision.
 MOST_CLIP = 4.0
-# Losses whose leaves count records instead of adding up curvatures.
-_COUNTED = (LossId.ERROR, LossId.QUANTILE)
-_BOUNDED = (*_COUNTED, LossId.SIGMOID, LossId.SOFTMAX, LossId.SHIFTED_POISSON)
 
 
 @dataclass(frozen=True)
@@ -46,14 +42,13 @@ class LeafTerms:
     Parameters
     ----------
     loss : Loss
-        `LogisticLoss`, `SoftmaxLoss`, `SquaredLoss`, `ShiftedPoissonLoss` or
-        `QuantileLoss`. Weights of labels multiply the whole contribution of a record.
+        A `LeafLoss`. Weights of labels multiply the whole contribution of a record.
     clip : float in (0, 4]
         Norm to which residuals are clipped.
     weight : float in [0, sqrt(8)]
         Weight of the curvatures. These are ``p (1 - p)`` for two classes, the
-        probabilities for several, means over `cap` for counts, and 1 for the squared
-        loss and for quantiles, so that their sum is a count of records.
+        probabilities for several, means over `cap` for counts, and 1 for other
+        numbers, so that their sum is a count of records.
     cap : float above 0, default=1.0
         The mean of counts from which on the curvature is 1.
     """
@@ -64,7 +59,7 @@ class LeafTerms:
     cap: float = 1.0
 
     def __post_init__(self) -> None:
-        is_known = self.loss.form in _BOUNDED and self.cap > 0
+        is_known = isinstance(without_weights(self.loss), LeafLoss) and self.cap > 0
         is_small = 0 < self.clip <= MOST_CLIP and 0 <= self.weight <= MOST_CURVATURE
         if not (is_known and is_small):
             raise ValueError(
@@ -84,18 +79,16 @@ class LeafTerms:
         return 2 * self.n_outputs
 
     @property
-    def _most(self) -> tuple[float, float]:
-        """Largest norms of the residuals and of the curvatures of one record.
+    def _most(self) -> tuple[float, float, float]:
+        """Largest norms of residuals and curvatures, and least norm of curvatures.
 
-        The record has weight 1.
+        They are those of one record of weight 1.
         """
         residual = min(self.clip, self.loss.zero_out_bound(math.inf))
-        if self.loss.form is LossId.SIGMOID:
-            middle = min(max(residual, 0.5), 1.0)
-            return residual, self.weight * middle * (1 - middle)
-        if self.loss.form is LossId.SHIFTED_POISSON:
-            return residual, self.weight * min(self.loss.smoothness / self.cap, 1.0)
-        return residual, self.weight
+        loss = without_weights(self.loss)
+        assert isinstance(loss, LeafLoss)
+        least, largest = loss.leaf_curvature(residual, self.cap)
+        return residual, self.weight * largest, self.weight * least
 
     @property
     def _same_leaf(self) -> float:
@@ -104,18 +97,19 @@ class LeafTerms:
         It is reached by opposite residuals, so by different labels, and by curvatures
         that differ as much as possible.
         """
-        residual, curvature = self._most
+        residual, largest, least = self._most
         one, other = heaviest(self.loss)
-        if isinstance(self.loss, QuantileLoss):
-            return sum(min(side, self.clip) for side in self.loss.sides)
-        if self.loss.form in _COUNTED:
-            return 2 * residual
-        weight = one if self.n_outputs == 1 else math.hypot(one, other)
-        return math.hypot((one + other) * residual, weight * curvature)
+        pair = one + other
+        if self.loss.form.is_of_numbers:
+            pair = heaviest_pair(self.loss, self.clip)
+        if self.n_outputs > 1:  # probabilities have no negative product
+            return math.hypot(pair * residual, math.hypot(one, other) * largest)
+        return math.hypot(pair * residual, one * largest - least)
 
     def bound(self) -> Bound:
         """Bound on the sums over the leaves of one tree."""
-        one = heaviest(self.loss)[0] * math.hypot(*self._most)
+        residual, curvature, _ = self._most
+        one = heaviest(self.loss)[0] * math.hypot(residual, curvature)
         two = max(math.sqrt(2.0) * one, self._same_leaf)
         bound = Bound(zero_out=one * ABOVE, replace_one=two * ABOVE)
         return bound.with_user_bounds()
@@ -211,10 +205,10 @@ def _digest(*parts: Any) -> bytes:
 class LeafSums(BoundedSum):
     """Sums over the leaves of the next tree, after the trees with released values.
 
-    The rows of the source are codes, with labels or targets in [-1, 1]; rows of users
-    have weights. The source may have `offset_of`, which follows from released numbers
-    and maps each row separately to n_outputs numbers that are added to its raw
-    predictions. Raw predictions of counts are logarithms of means.
+    The rows of the source are codes, with labels or targets in the loss's units; rows
+    of users have weights. The source may have `offset_of`, which follows from released
+    numbers and maps each row separately to n_outputs numbers that are added to its raw
+    predictions.
 
     Parameters
     ----------

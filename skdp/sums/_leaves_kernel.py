@@ -9,8 +9,9 @@ import numpy as np
 from skdp._compiled import compiled_exactly
 from skdp.losses._base import LossId
 from skdp.losses._kernel import (
+    exponent,
     falling_exponential,
-    shifted_poisson,
+    of_power,
     sigmoid,
     weight_of,
     without_power,
@@ -19,14 +20,14 @@ from skdp.losses._kernel import (
 # Plain integers, which compiled code treats as constants.
 _SIGMOID, _SOFTMAX = int(LossId.SIGMOID), int(LossId.SOFTMAX)
 _ERROR, _QUANTILE = int(LossId.ERROR), int(LossId.QUANTILE)
-_SHIFTED = int(LossId.SHIFTED_POISSON)
+_POISSON, _GAMMA = int(LossId.POISSON), int(LossId.GAMMA)
 
 # ---------------------------------------------------------- Compiled loops of leaf sums
 # Records are processed one by one, with every operation as written, so that every bit
 # of a record's contribution depends on the record alone. Probabilities are computed by
-# plain arithmetic, with the same result on every machine; means of counts use the
-# machine's exponential. `counts` has a factor for each record: 1, 0 for a null record,
-# or the weight of a user's row.
+# plain arithmetic, with the same result on every machine; means of counts and amounts
+# use the machine's exponential. `counts` has a factor for each record: 1, 0 for a null
+# record, or the weight of a user's row.
 
 
 # Number of records that descend a tree at the same time, and for which numbers are
@@ -71,9 +72,11 @@ def add_values(leaves, values, raw, first, last):
 @compiled_exactly
 def _derivatives(form, constants, y, raw, cap):
     """Residual and curvature of a record with one output; 1 if leaves count records."""
-    if form == _SHIFTED:
-        residual, mean = shifted_poisson(constants, y, math.exp(raw))
-        return residual, min(mean / cap, 1.0)
+    if form == _POISSON or form == _GAMMA:
+        power = math.exp(-exponent(form, constants, raw))
+        residual = of_power(form, constants, y, raw, power)
+        mean = max(power, constants[1])
+        return residual, min(mean / cap, 1.0) if form == _POISSON else 1.0
     return without_power(form, constants, y, raw), 1.0
 
 
@@ -92,8 +95,10 @@ def add_leaf_sums(
         _add_of_one(_ERROR, constants, leaves, records, limits, sums, first, last)
     elif form == _QUANTILE:
         _add_of_one(_QUANTILE, constants, leaves, records, limits, sums, first, last)
+    elif form == _POISSON:
+        _add_of_one(_POISSON, constants, leaves, records, limits, sums, first, last)
     else:
-        _add_of_one(_SHIFTED, constants, leaves, records, limits, sums, first, last)
+        _add_of_one(_GAMMA, constants, leaves, records, limits, sums, first, last)
 
 
 @compiled_exactly
@@ -217,10 +222,14 @@ def _lost_of_one(form, constants, y, raw):
     if form == _SIGMOID:
         wrong = -raw if y > 0.5 else raw
         return max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong)))
-    if form == _SHIFTED:
-        highest = constants[0] + 1.0
-        mean, log = min(math.exp(raw), highest), min(raw, math.log(highest))
-        return mean - max(constants[0] + min(max(y, -1.0), 1.0), 0.0) * log
+    if form == _POISSON:
+        log = -exponent(form, constants, raw)
+        if constants[1] > 0.0:
+            log = max(log, math.log(constants[1]))
+        return math.exp(log) - min(max(y, constants[1]), 1.0) * log
+    if form == _GAMMA:
+        log = exponent(form, constants, raw)
+        return log + min(max(y, 1.0), math.exp(2.0 * constants[0])) * math.exp(-log)
     if form == _QUANTILE:
         above = min(max(y, -1.0), 1.0) - raw
         level = constants[0]
@@ -233,8 +242,8 @@ def _lost_of_one(form, constants, y, raw):
 def _lost(form, constants, y, raw):
     """A record's loss, times the weight of its label.
 
-    But for a constant of the record, and with predictions as they are shown: counts end
-    at the largest, and errors are not clipped.
+    But for a constant of the record, and with predictions as they are shown: means stay
+    within the bounds, and errors are not clipped.
     """
     if form == _SOFTMAX:
         return weight_of(constants, y) * _lost_of_softmax(raw, y)

@@ -49,7 +49,8 @@ TREES |= {"max_depth": 2, "learning_rate": 0.3}
 LINEAR = {"linear_share": 0.3, "counts_share": 0.2, "gains_share": 0.1}
 # Residuals and curvatures of labels are as large as they may be at first.
 LINEAR |= {"residual_clip": 0.5, "curvature_weight": math.sqrt(8)}
-TARGETS = {"targets_share": 0.2, "gains_share": 0.1}
+SHRUNK = {"gains_share": 0.1}
+TARGETS = {"targets_share": 0.2} | SHRUNK
 FEW = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}}
 # Short enough that every gradient is clipped.
 NETWORK = {"solver": "noisy_gd", "hidden_layer_sizes": 4}
@@ -90,10 +91,13 @@ MODELS = {
         **BOUNDS, **TREES, solver_params=LINEAR | TARGETS
     ),
     "trees of counts": DPGradientBoostingRegressor(
-        **BOUNDS, loss="poisson", **TREES, solver_params=TARGETS
+        **BOUNDS, loss="poisson", **TREES, solver_params=LINEAR | TARGETS
+    ),
+    "trees of amounts": DPGradientBoostingRegressor(
+        loss="gamma", target_bounds=(0.1, 1), **TREES, solver_params=SHRUNK
     ),
     "trees of quantiles": DPGradientBoostingRegressor(
-        **BOUNDS, loss="quantile", quantile=0.7, **TREES, solver_params=TARGETS
+        **BOUNDS, loss="quantile", quantile=0.7, **TREES, solver_params=SHRUNK
     ),
     "network": DPMLPClassifier(**LABELS, **NETWORK),
     "network of all records": DPMLPClassifier(

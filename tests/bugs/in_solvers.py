@@ -61,12 +61,15 @@ BUGS: list[Bug] = [
         SEARCH,
     ),
     Bug(
-        "an exchange of shifted counts is bounded in other units",
+        "amounts above their mean have the residuals of amounts below",
         "sensitivity",
         NUMBERS,
-        "return self.largest * self._in_largest.replace_one_bound(radius)",
-        "return self._in_largest.replace_one_bound(radius)",
-        SEARCH,
+        "return self.most - 1, 1 - math.exp(-2 * self.half)",
+        "return self.most - 1, math.exp(-2 * self.half)",
+        (
+            "tests/sums/test_leaf_sums.py::"
+            "test_no_pair_passes_the_bound_and_the_search_attains_it",
+        ),
     ),
     Bug(
         "weights of labels may exceed 1",

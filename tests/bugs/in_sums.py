@@ -341,8 +341,19 @@ OF_GRADIENTS = [
         "two records in one leaf have residuals of one sign",
         "sensitivity",
         f"{SUMS}/_leaves.py",
-        "            return 2 * residual\n",
-        "            return residual\n",
+        "            pair = heaviest_pair(self.loss, self.clip)\n",
+        "            pair = 1.0\n",
+        (
+            f"{TEST}leaf_sums.py::"
+            "test_no_pair_passes_the_bound_and_the_search_attains_it",
+        ),
+    ),
+    Bug(
+        "two records in one leaf have the same mean of counts",
+        "sensitivity",
+        f"{SUMS}/_leaves.py",
+        "        return math.hypot(pair * residual, one * largest - least)\n",
+        "        return pair * residual\n",
         (
             f"{TEST}leaf_sums.py::"
             "test_no_pair_passes_the_bound_and_the_search_attains_it",
@@ -352,8 +363,8 @@ OF_GRADIENTS = [
         "leaves are charged the second weight of labels",
         "sensitivity",
         f"{SUMS}/_leaves.py",
-        "        one = heaviest(self.loss)[0] * math.hypot(*self._most)\n",
-        "        one = heaviest(self.loss)[1] * math.hypot(*self._most)\n",
+        "        one = heaviest(self.loss)[0] * math.hypot(residual, curvature)\n",
+        "        one = heaviest(self.loss)[1] * math.hypot(residual, curvature)\n",
         (
             f"{TEST}leaf_sums.py::"
             "test_no_pair_passes_the_bound_and_the_search_attains_it",

@@ -93,6 +93,9 @@ INSTANCES = {
     "boosting-regression-inf": DPGradientBoostingRegressor(
         epsilon=math.inf, **BOOSTED, target_bounds=(-3, 3)
     ),
+    "boosting-amounts": DPGradientBoostingRegressor(
+        **BOOSTED, loss="gamma", target_bounds=(0.1, 10)
+    ),
     "network": DPMLPClassifier(),
     # Rows of the check of weights are that long; far ones of a label that weighs
     # nothing are where the network has learned nothing.

@@ -64,6 +64,12 @@ MODELS = {
         0.03,
         3.0,
     ),
+    "boosting, amounts": (
+        DPGradientBoostingRegressor,
+        {"target_bounds": (0.1, 1), "loss": "gamma"} | TABLE,
+        0.03,
+        3.0,
+    ),
     "network": (DPMLPClassifier, LABELS, 0.01, 3.0),
     "network, regression": (DPMLPRegressor, BOUNDED, 0.03, 3.0),
     "ratings": (DPMatrixFactorization, STARS, 0.05, 3.0),

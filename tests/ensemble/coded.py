@@ -37,8 +37,12 @@ def targets_of(loss, codes, n_outputs=1, seed=0):
     """Targets that follow from the codes, with noise."""
     rng = np.random.default_rng(seed + 1)
     score = codes[:, 0] / 16 - 1 + (codes[:, 1] == 1) + rng.normal(0, 0.5, len(codes))
-    if loss in ("squared", "poisson", "quantile"):
+    if loss in ("squared", "quantile"):
         return np.clip(score / 2, -1, 1)
+    if loss == "poisson":
+        return np.clip(score / 4 + 0.5, 0, 1)
+    if loss == "gamma":
+        return np.exp(np.clip(score + 1.5, 0, 3))
     return np.clip(np.floor(score + n_outputs / 2), 0, max(n_outputs, 2) - 1)
 
 

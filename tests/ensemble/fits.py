@@ -8,9 +8,14 @@ from skdp._configured import given_params
 from skdp._fit import Progress
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._losses import MEANS, BoostingTask
-from skdp.losses import LogisticLoss, QuantileLoss, SoftmaxLoss
+from skdp.losses import (
+    GammaLoss,
+    LogisticLoss,
+    PoissonLoss,
+    QuantileLoss,
+    SoftmaxLoss,
+)
 from skdp.losses._classification import weighted
-from skdp.losses._regression import ShiftedPoissonLoss
 from skdp.privacy import Budget
 from tests.door import OpenDoor
 from tests.ensemble.coded import MIXED
@@ -19,14 +24,25 @@ BUDGET = Budget(1.0, 1e-6)
 SMALL = {"n_estimators": 9, "max_depth": 4}
 
 
-def loss_of(name, n_outputs=1, *, level=0.5, origin=1.0, label_weights=()):
+def loss_of(
+    name,
+    n_outputs=1,
+    *,
+    level=0.5,
+    top=0.7,
+    lowest=0.0,
+    half=1.5,
+    most=4.0,
+    label_weights=(),
+):
     """A loss of trees by name; it takes the facts that it has."""
     if name == "softmax":
         return weighted(SoftmaxLoss(n_outputs), label_weights)
     losses = {
         "logistic": LogisticLoss(),
         "squared": MEANS,
-        "poisson": ShiftedPoissonLoss(origin),
+        "poisson": PoissonLoss(top, lowest),
+        "gamma": GammaLoss(half, most),
         "quantile": QuantileLoss(level, h=0),
     }
     return weighted(losses[name], label_weights)

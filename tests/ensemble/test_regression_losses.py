@@ -10,8 +10,9 @@ from skdp.columns import Range
 from tests.ensemble.boosted import codes_of, quietly
 
 COUNTS = {"loss": "poisson", "target_bounds": (0, 40)}
+AMOUNTS = {"loss": "gamma", "target_bounds": (0.1, 100)}
 HIGH = {"loss": "quantile", "quantile": 0.8, "target_bounds": (-10, 10)}
-LOSSES = {"poisson": COUNTS, "quantile": HIGH}
+LOSSES = {"poisson": COUNTS, "gamma": AMOUNTS, "quantile": HIGH}
 
 
 def records(loss, n=4000, seed=0):
@@ -21,6 +22,8 @@ def records(loss, n=4000, seed=0):
     score = np.sin(6 * X[:, 0]) + (X[:, 1] > 0.5)
     if loss == "poisson":
         return X, rng.poisson(2 * np.exp(score)), 2 * np.exp(score)
+    if loss == "gamma":
+        return X, rng.gamma(3.0, 2 * np.exp(score) / 3), 2 * np.exp(score)
     # The 0.8-quantile of a normal deviation of 1.
     return X, score + rng.normal(0, 1, n), score + 0.8416
 
@@ -35,14 +38,16 @@ def fitted(loss, n=4000, seed=0, **params):
 # ---------------------------------------------------------------------- what is shown
 
 
-def test_effects_of_counts_add_up_to_logarithms():
-    model, (X, _, _) = fitted("poisson", max_interaction=2), records("poisson")
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_effects_of_means_add_up_to_logarithms(loss):
+    model, (X, _, _) = fitted(loss, max_interaction=2), records(loss)
     shapes = model.shape_functions_
     raw = shapes.raw(codes_of(model, X))[:, 0]
     assert np.allclose(np.exp(raw), model.predict(X), rtol=1e-10)
     parts = model.attributions(X).sum(axis=1) + shapes.intercept[0]
     assert np.allclose(np.exp(parts), model.predict(X), rtol=1e-10)
-    assert model.predict(X).max() <= 40
+    low, high = LOSSES[loss]["target_bounds"]
+    assert low <= model.predict(X).min() < model.predict(X).max() <= high
 
 
 def test_means_are_no_higher_than_the_bounds():
@@ -51,7 +56,7 @@ def test_means_are_no_higher_than_the_bounds():
         20.0, columns=(0, 1), loss="poisson", target_bounds=(0, 3), random_state=0
     )
     found = quietly(lambda: model.fit(X, y)).predict(X)
-    assert 0 < found.min() < found.max() <= 3
+    assert 0 < found.min() < found.max() <= 3 * (1 + 1e-12)
 
 
 # ---------------------------------------------------------------------------- refusals
@@ -64,7 +69,9 @@ BAD = [
     ({"loss": "quantile", "quantile": 1.0}, "'quantile' parameter must be"),
     ({"loss": "quantile", "quantile": "half"}, "'quantile' parameter must be"),
     ({"loss": "squared_error", "quantile": 0.5}, "and None else. Got 0.5"),
-    ({"loss": "poisson", "target_bounds": (-1, 5)}, "of at least 0"),
+    ({"loss": "poisson", "target_bounds": (-1, 5)}, "at least 0 for a model"),
+    ({"loss": "poisson", "target_bounds": (5, 5.01)}, "at least 2 % apart"),
+    ({"loss": "gamma", "target_bounds": (0, 5)}, "above 0 and at most 1e6 times"),
     (
         {
             "loss": "quantile",

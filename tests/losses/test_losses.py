@@ -21,7 +21,6 @@ from skdp.losses import (
 )
 from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._regression import ShiftedPoissonLoss
 from tests.solvers.neighbours import extremes
 
 LOSSES = [
@@ -50,8 +49,6 @@ LOSSES = [
     QuantileLoss(0.9, h=0.5),
     GammaLoss(2.0),
     GammaLoss(1.5, most=3.0),
-    ShiftedPoissonLoss(1.0),
-    ShiftedPoissonLoss(3.0),
 ]
 LOOSE = LOSSES[1:3] + LOSSES[4:5] + LOSSES[6:]
 RADII = [0.0, 0.1, 1.0, 2.0, 5.0, 20.0, math.inf]
@@ -224,16 +221,3 @@ def test_linear_models_refuse_a_loss_without_bounded_curvature():
     facts = {"n_samples": 9, "n_features": 2, "data_norm": 1.0}
     with pytest.raises(ValueError, match="a bounded curvature"):
         LinearObjective(loss=QuantileLoss(0.7, h=0), adjacency="zero_out", **facts)
-
-
-def test_shifted_counts_are_counts_in_other_units():
-    rng = np.random.default_rng(0)
-    y, raw = rng.uniform(-1, 1, 500), rng.normal(size=(500, 1))
-    mean, counts = np.minimum(np.exp(raw[:, 0]), 2.5), 1.5 + y
-    loss = ShiftedPoissonLoss(1.5)
-    assert loss.residual(y, raw)[:, 0] == pytest.approx(mean - counts, abs=1e-12)
-    inside = mean < 2.5
-    assert loss.curvature(y, raw)[inside, 0] == pytest.approx(mean[inside])
-    lost = mean - counts - counts * np.log(mean / counts)
-    assert loss.value(y, raw)[inside] == pytest.approx(lost[inside])
-    assert loss.zero_out_bound(math.inf) == pytest.approx(2.5)

@@ -23,7 +23,6 @@ from skdp.losses import _base as module
 from skdp.losses._base import falling_exponential, plain_error, plain_residual
 from skdp.losses._classification import WeightedLoss
 from skdp.losses._kernel import plain_residual_of_one
-from skdp.losses._regression import ShiftedPoissonLoss
 from tests.solvers.neighbours import extremes
 
 SINGLE = [
@@ -43,8 +42,6 @@ SINGLE = [
     QuantileLoss(0.01, h=1e-3),
     GammaLoss(2.0),
     GammaLoss(0.2, most=1.3),
-    ShiftedPoissonLoss(0.0),
-    ShiftedPoissonLoss(2.5),
     WeightedLoss(LogisticLoss(), (1 / 3, 1.0)),
     WeightedLoss(HuberHingeLoss(), (1.0, 1e-3)),
 ]

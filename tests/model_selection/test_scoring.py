@@ -453,9 +453,10 @@ def test_defaults_and_public_facts_come_from_the_estimator():
         ("squared_error", None, squared),
         ("quantile", 0.9, pinball),
         ("poisson", None, poisson),
+        ("gamma", None, gamma),
     ):
         trees = DPGradientBoostingRegressor(
-            loss=loss, quantile=quantile, target_bounds=(0, 9)
+            loss=loss, quantile=quantile, target_bounds=(int(loss == "gamma"), 9)
         )
         assert found(None, trees) == expected
     declared = ("r2", {"low": -1.0, "high": 1.0, "least": -1.0})

@@ -19,6 +19,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "weighted": ("logistic", {"class_weight": {0: 3.0}}),
     "three weighted": ("softmax", {"class_weight": {0: 3.0, 1: 2.0}}),
     "counts": ("squared", {"loss": "poisson", "target_bounds": (0.0, 3.0)}),
+    "amounts": ("squared", {"loss": "gamma", "target_bounds": (0.1, 3.0)}),
     "quantile": ("squared", {"loss": "quantile", "quantile": 0.8}),
 }
 TABLES = ("plain", "float32", "fortran", "huge", "missing", "csr")

@@ -7,14 +7,13 @@ import math
 import numpy as np
 
 from skdp.losses import GammaLoss, PoissonLoss, QuantileLoss, SquaredLoss
-from skdp.losses._regression import ShiftedPoissonLoss
 
 
 def extremes(loss):
     """Two targets as far apart as can be; labels 0 and 1 of a loss of labels."""
     if isinstance(loss, SquaredLoss):
         return -loss.target_bound, loss.target_bound
-    if isinstance(loss, (QuantileLoss, ShiftedPoissonLoss)):
+    if isinstance(loss, QuantileLoss):
         return -1.0, 1.0
     if isinstance(loss, PoissonLoss):
         return loss.lowest, 1.0

@@ -46,7 +46,12 @@ TERMS = [
     terms_of("squared", 1, 0.5, 0.5),
     terms_of("squared", 1, 1.0, 2.0),
     terms_of("poisson", 1, 0.5, 0.1, cap=0.3),
-    terms_of("poisson", 1, 1.0, 2.0, cap=1.5, origin=1.5),
+    terms_of("poisson", 1, 2.0, 2.0, cap=1.5, lowest=0.2),
+    terms_of("poisson", 1, 0.3, 2.0, cap=0.1, lowest=0.2),
+    terms_of("gamma", 1, 1.0, 0.3),
+    terms_of("gamma", 1, 4.0, 1.0),
+    terms_of("gamma", 1, 0.5, 0.2, half=0.2),
+    terms_of("gamma", 1, 3.0, 0.2, half=6.0, most=2.5),
     terms_of("quantile", 1, 1.0, 0.05),
     terms_of("quantile", 1, 1.0, 1.0, level=0.2),
     terms_of("quantile", 1, 0.4, 0.1, level=0.8),
@@ -61,6 +66,7 @@ LOSSES = [
     ("softmax", 3),
     ("squared", 1),
     ("poisson", 1),
+    ("gamma", 1),
     ("quantile", 1),
 ]
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
@@ -85,8 +91,11 @@ def random_records(terms, rng, n=255):
     """Raw predictions small and large, near ties and far, and targets."""
     scale = 10.0 ** rng.uniform(-1, 1.6, size=(n, 1))
     raw = scale * rng.normal(size=(n, terms.n_outputs))
-    if terms.loss.form is LossId.SHIFTED_POISSON:
-        return rng.uniform(-30, 3, size=(n, 1)), rng.uniform(-1.5, 1.5, n)
+    if terms.loss.form is LossId.POISSON:
+        return rng.uniform(-30, 3, size=(n, 1)), rng.uniform(-0.5, 1.5, n)
+    if terms.loss.form is LossId.GAMMA:
+        ends = 1.2 * terms.loss.half * rng.uniform(-1, 1, size=(2, n))
+        return ends[0][:, None], np.exp(ends[1] + terms.loss.half)
     if terms.loss.form.is_of_numbers:
         return rng.uniform(-3, 3, size=(n, 1)), rng.uniform(-1.5, 1.5, n)
     return raw, rng.integers(max(terms.n_outputs, 2), size=n).astype(float)
@@ -171,7 +180,8 @@ def test_weights_multiply_all_that_a_record_adds(terms):
     [
         ("quantile", {"level": 0.0}, "'level'"),
         ("quantile", {"level": 1.0}, "'level'"),
-        ("poisson", {"origin": -1e-9}, "'origin'"),
+        ("poisson", {"lowest": -1e-9}, "'lowest'"),
+        ("gamma", {"most": 1.0}, "'most'"),
         ("poisson", {"cap": 0.0}, "a cap above 0"),
         ("poisson", {"cap": math.nan}, "a cap above 0"),
         ("logistic", {"label_weights": (1.0, 1.1)}, "'label_weights'"),
@@ -225,10 +235,14 @@ def walked(trees, tree, codes):
 
 
 def plainly(terms, raw, y):
-    if terms.loss.form is LossId.SHIFTED_POISSON:
-        mean = np.minimum(np.exp(raw[:, 0]), 2.0)
-        error = np.clip(mean - (y + 1), -terms.clip, terms.clip)
-        return np.column_stack([error, terms.weight * np.minimum(mean, 1)])
+    if terms.loss.form is LossId.POISSON:
+        mean = np.minimum(np.exp(raw[:, 0] - 0.7), 1.0)
+        error = np.clip(mean - y, -terms.clip, terms.clip)
+        return np.column_stack([error, terms.weight * mean])
+    if terms.loss.form is LossId.GAMMA:
+        ratio = np.minimum(y / np.exp(np.clip(raw[:, 0] + 1.5, 0, 3)), 4)
+        error = np.clip(1 - ratio, -terms.clip, terms.clip)
+        return np.column_stack([error, np.full(len(y), terms.weight)])
     if terms.loss.form is LossId.QUANTILE:
         error = np.where(y < raw[:, 0], 0.5, -0.5)
         return np.column_stack([error, np.full(len(y), terms.weight)])

@@ -22,9 +22,15 @@ LOSSES = [
     ("softmax", 3),
     ("squared", 1),
     ("poisson", 1),
+    ("gamma", 1),
     ("quantile", 1),
 ]
-REGRESSIONS = ("squared", "poisson", "quantile")
+ENDS = {
+    "squared": [-1.0, -0.2, 0.1, 1.0],
+    "quantile": [-1.0, -0.2, 0.1, 1.0],
+    "poisson": [0.0, 0.3, 1.0],
+    "gamma": [1.0, 5.0, math.exp(3.0)],
+}
 SHARES, CLIP = (1.0, 0.5, 0.25), 0.3
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
 
@@ -54,8 +60,8 @@ def records(loss, n_outputs, n=120):
     """Codes at random with targets on all sides, some of them far off."""
     rng = np.random.default_rng(2)
     codes = codes_of(MIXED, n)
-    if loss in REGRESSIONS:
-        return codes, rng.choice([-1.0, -0.2, 0.1, 1.0], n)
+    if loss in ENDS:
+        return codes, rng.choice(ENDS[loss], n)
     return codes, rng.integers(max(n_outputs, 2), size=n).astype(float)
 
 
@@ -115,8 +121,11 @@ def test_gains_are_those_of_the_losses(loss, n_outputs):
         if loss == "quantile":
             return np.abs(raw[:, 0] - y) / 2
         if loss == "poisson":
-            log = np.minimum(raw[:, 0], math.log(2))
-            return np.exp(log) - (y + 1) * log
+            log = np.minimum(raw[:, 0] - 0.7, 0)
+            return np.exp(log) - y * log
+        if loss == "gamma":
+            log = np.clip(raw[:, 0] + 1.5, 0, 3)
+            return log + y * np.exp(-log)
         if n_outputs == 1:
             raw = np.hstack([np.zeros_like(raw), raw])
         return -log_softmax(raw, axis=1)[np.arange(len(y)), y.astype(int)]
