@@ -32,7 +32,7 @@ def noise_of(
     """Deviation of the noise in each entry of curves and tables.
 
     The noise of a table is that of its leaves, added up. Noise in a curve is corrected
-    by later trees, for they see it in their sums (``docs/proofs/boosting.md``).
+    by later trees, for they see it in their sums.
 
     Parameters
     ----------
