@@ -1,4 +1,4 @@
-"""Boosted trees on Adult: bands of shape functions, and what parameters cost.
+"""Boosted trees: bands of shape functions, and what parameters cost on Adult.
 
 Scores on all declared tables, beside constants and scikit-learn's histogram boosting,
 are in ``python -m benchmarks declared --only boost``; times are in ``speed``.
@@ -7,10 +7,11 @@ are in ``python -m benchmarks declared --only boost``; times are in ``speed``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial, reduce
+from itertools import product
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -19,11 +20,20 @@ from sklearn.metrics import log_loss, roc_auc_score
 from benchmarks._models import Facts, quietly_fitted
 from benchmarks._runner import Line, benchmark, line, pair
 from benchmarks._tables import declared, parts
-from skdp import DPGradientBoostingClassifier
 from skdp.ensemble._boosting import NewtonBoosting
 
 _TABLE = "adult"
-_QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+# Tables whose bands constants were settled on, and tables kept apart.
+_SETTLED = ("adult", "ccpp")
+_APART = ("covertype", "protein_casp", "kddcup99", "wine_quality_white")
+_EPSILONS = (0.1, 0.3, 1.0, 4.0)
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_METRICS = (
+    *("size", "stated"),
+    *(f"{q:g}" for q in _QUANTILES),
+    *(f"codes {q:g}" for q in _QUANTILES[::2]),
+    *("within 1", "2"),
+)
 
 
 @contextmanager
@@ -40,85 +50,144 @@ def same_trees() -> Iterator[None]:
         yield
 
 
-def entries(shapes: Any) -> dict[str, np.ndarray]:
-    """Values and noise of all curves, and of all tables: (2, n_entries) each."""
+class Entries(NamedTuple):
+    """Entries of a curve or a table, or of many, of one fit: (n_entries,) each."""
+
+    values: np.ndarray
+    noise: np.ndarray
+    shares: np.ndarray
+
+
+def entries(functions: Any) -> dict[tuple[int, ...], Entries]:
+    """Entries by columns; where no shares were released, codes have equal shares."""
+    sizes = enumerate(functions.bins.n_bins)
+    known = [functions.shares.get(j, np.full(n, 1 / n)) for j, n in sizes]
     found = {}
-    for name, size in (("curves", 1), ("tables", 2)):
-        own = [each for each in shapes if len(each.columns) == size]
-        if own:
-            both = ([each.values.ravel(), each.noise.ravel()] for each in own)
-            found[name] = np.concatenate([np.array(part) for part in both], axis=1)
+    for each in functions:
+        shares = reduce(np.multiply.outer, (known[j] for j in each.columns))
+        shares = np.broadcast_to(shares[..., None], each.values.shape)
+        found[each.columns] = Entries(
+            each.values.ravel(), each.noise.ravel(), shares.ravel()
+        )
     return found
 
 
-def compared(fits: Sequence[np.ndarray]) -> tuple[np.ndarray, list[float]]:
-    """Deviations seen over stated, and shares within one and two stated ones."""
-    values, noise = np.stack(fits, axis=1)
-    stated = np.sqrt(np.mean(noise**2, axis=0))
-    kept = stated > 0
-    seen = np.std(values, axis=0, ddof=1)[kept]
-    # Of one fit from the mean of all, itself among them.
-    shrunk = np.sqrt(1 - 1 / len(fits))
-    away = np.abs(values - values.mean(axis=0)) / shrunk
-    within = [float(np.mean((away <= k * noise)[noise > 0])) for k in (1, 2)]
-    return seen / stated[kept], within
+def together(fits: Sequence[dict[tuple[int, ...], Entries]], size: int) -> Any:
+    """Entries of all curves (1) or tables (2) that all fits have, one a fit."""
+    keys = [key for key in fits[0] if len(key) == size]
+    keys = [key for key in keys if all(key in fit for fit in fits)]
+    if not keys:
+        return None
+    return [
+        Entries(*map(np.concatenate, zip(*map(fit.get, keys), strict=True)))
+        for fit in fits
+    ]
+
+
+def compared(fits: Sequence[Entries], kept: Sequence[float]) -> list[float]:
+    """Deviations seen over stated ones, of fits that kept equal shares of their trees.
+
+    Returns
+    -------
+    list of float
+        Root mean squares of values and of stated deviations; quantiles of the ratios,
+        an entry weighted by its share of the records; the same for all entries alike,
+        without the quartiles; shares within one and two stated deviations.
+    """
+    values, noise, shares = (np.array(each) for each in zip(*fits, strict=True))
+    size, mean_noise = np.sqrt([np.mean(values**2), np.mean(noise**2)])
+    away, stated = np.zeros_like(values), np.zeros(values.shape[1])
+    squares, left, within = stated.copy(), 0, []
+    for share in set(kept):
+        group = np.flatnonzero(np.array(kept) == share)
+        away = values[group] - values[group].mean(axis=0)
+        # Of one fit from the mean of all, itself among them.
+        n_left = len(group) - 1
+        squares += np.sum(away**2, axis=0)
+        stated += n_left * np.mean(noise[group] ** 2, axis=0)
+        left += n_left
+        if n_left:
+            away /= math.sqrt(n_left / len(group))
+            within.append(np.abs(away) / np.where(noise > 0, noise, np.inf)[group])
+    seen, stated = np.sqrt(squares / max(left, 1)), np.sqrt(stated / max(left, 1))
+    weights = shares.mean(axis=0)
+    # No entry has noise if no tree was worth keeping in any fit.
+    there = stated > 0
+    if not there.any():
+        return [size, mean_noise, *[math.nan] * (len(_METRICS) - 2)]
+    ratios = seen[there] / stated[there]
+    order = np.argsort(ratios)
+    below = np.cumsum(weights[there][order])
+    of_records = np.interp(_QUANTILES, below / below[-1], ratios[order])
+    of_codes = np.quantile(ratios, _QUANTILES[::2])
+    known = np.concatenate([each[each > 0] for each in within])
+    inside = [float(np.mean(known <= k)) for k in (1, 2)]
+    return [size, mean_noise, *of_records, *of_codes, *inside]
 
 
 @benchmark("boosting_bands")
 def bands(
-    fits: int = 20, n_train: int = 0, max_interaction: int = 2, draw_trees: bool = False
+    fits: int = 30,
+    n_train: int = 20_000,
+    tables: str = "report",
+    draw_trees: bool = False,
 ) -> Iterator[Line]:
-    """Bands of shape functions of Adult: deviations that are seen over stated ones.
+    """Bands of shape functions: deviations seen over stated ones, at every epsilon.
 
     All fits have the same trees and other noise; with `draw_trees` trees are others
     each time, as they are for who fits twice. A line is a kind of entry, of all fits.
+    `tables` are those that constants were settled on ("settle", on validation parts),
+    those kept apart ("report"), or a name.
     """
-    for epsilon, init in ((0.3, "linear"), (1.0, "linear"), (1.0, "constant")):
-        given = {"max_interaction": max_interaction, "init": init}
-        for kind in ("curves", "tables")[:max_interaction]:
-            asked = (epsilon, fits, n_train, draw_trees, tuple(given.items()))
+    named = {"settle": _SETTLED, "report": _APART}.get(tables, (tables,))
+    part = "settle" if tables == "settle" else "report"
+    cells = product(named, ("linear", "constant"), (1, 2), _EPSILONS)
+    for name, init, order, epsilon in cells:
+        place = {"data": name, "init": init, "max_interaction": order}
+        asked = _Cell(name, part, init, order, epsilon, fits, n_train, draw_trees)
+        for kind in ("curves", "tables")[:order]:
             yield line(
-                {"epsilon": epsilon, "init": init},
+                {**place, "epsilon": epsilon},
                 kind,
-                partial(_bands_of, kind, *asked),
-                ("size", "stated", *(f"{q:g}" for q in _QUANTILES), "within 1", "2"),
+                partial(_bands_of, kind, asked),
+                _METRICS,
                 private=True,
                 most_runs=1,
             )
 
 
-def _bands_of(kind: str, *asked: Any) -> list[float]:
-    *facts, _ = asked  # the run's number: fits have seeds of their own
-    found = _fits(*facts).get(kind, [])
-    if not found:
-        return [math.nan] * (len(_QUANTILES) + 4)
-    ratios, within = compared(found)
-    quantiles = np.full(len(_QUANTILES), np.nan)
-    if len(ratios):  # no entry has noise if no tree was worth keeping in any fit
-        quantiles = np.quantile(ratios, _QUANTILES)
-    size, noise = np.sqrt(np.mean(np.square(found), axis=(0, 2)))
-    return [size, noise, *quantiles, *within]
+class _Cell(NamedTuple):
+    table: str
+    part: str
+    init: str
+    max_interaction: int
+    epsilon: float
+    n_fits: int
+    n_train: int
+    draws: bool
 
 
-def _fits(
-    epsilon: float, n_fits: int, n_train: int, draws: bool, given: Iterable[Any]
-) -> dict[str, list[np.ndarray]]:
-    """Entries of each fit, by kind."""
-    known, split_of = declared(_TABLE), parts(_TABLE, 0, "report", n_train)
-    found: dict[str, list[np.ndarray]] = {}
-    with nullcontext() if draws else same_trees():
-        for seed in range(n_fits):
-            model = DPGradientBoostingClassifier(
-                epsilon,
-                columns=known.columns,
-                classes=known.classes,
-                random_state=seed,
-                **dict(given),
-            )
+def _bands_of(kind: str, cell: _Cell, run: int) -> list[float]:
+    fits, kept = _fits(cell)  # the run's number: fits have seeds of their own
+    found = together(fits, 1 if kind == "curves" else 2)
+    return [math.nan] * len(_METRICS) if found is None else compared(found, kept)
+
+
+@lru_cache(1)
+def _fits(cell: _Cell) -> tuple[list[dict[tuple[int, ...], Entries]], list[float]]:
+    """Entries of each fit, and the share of its trees that it kept."""
+    known = declared(cell.table)
+    split_of = parts(cell.table, 0, cell.part, cell.n_train)
+    fits, kept = [], []
+    given = {"init": cell.init, "max_interaction": cell.max_interaction}
+    with nullcontext() if cell.draws else same_trees():
+        for seed in range(cell.n_fits):
+            facts = Facts(known, cell.epsilon, 1e-6, "replace_one", seed)
+            model = facts.boosted(columns=known.columns, **given)
             quietly_fitted(model, split_of.X_train, split_of.y_train)
-            for kind, values in entries(model.shape_functions_).items():
-                found.setdefault(kind, []).append(values)
-    return found
+            fits.append(entries(model.shape_functions_))
+            kept.append(float(getattr(model, "shrinkage_", None) or 0.0))
+    return fits, kept
 
 
 _RISING = {"education-num": 1, "hours-per-week": 1}

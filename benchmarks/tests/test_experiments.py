@@ -196,13 +196,19 @@ def test_constants_are_chosen_without_the_table_that_is_left_out():
 
 
 def test_stated_bands_are_compared_with_those_that_are_seen():
-    rng = np.random.default_rng(0)
-    fits = [np.stack([rng.normal(size=500), np.ones(500)]) for _ in range(40)]
-    ratios, within = boosting.compared(fits)
-    assert np.median(ratios) == pytest.approx(1, abs=0.05)
+    rng, one = np.random.default_rng(0), np.ones(500)
+    # Fits that kept other shares of their trees have other means and other noise.
+    kept = [1.0, 0.5] * 20
+    fits = [
+        boosting.Entries(share * rng.normal(size=500) + 9 * share, share * one, one)
+        for share in kept
+    ]
+    names = dict(zip(boosting._METRICS, boosting.compared(fits, kept), strict=True))
+    assert names["0.5"] == pytest.approx(1, abs=0.05) == names["codes 0.5"]
+    within = names["within 1"], names["2"]
     assert within == pytest.approx([0.683, 0.954], abs=0.02)
-    twin = [np.stack([values, noise / 2]) for values, noise in fits]
-    assert np.median(boosting.compared(twin)[0]) > 1.8
+    twin = [each._replace(noise=each.noise / 2) for each in fits]
+    assert boosting.compared(twin, kept)[4] > 1.8
 
 
 def test_coverage_is_that_of_the_coefficients():

@@ -79,7 +79,8 @@ class BoostedTrees:
     start : ndarray of float64 of shape (n_outputs,)
         Raw predictions before the first tree.
     deviations : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
-        Standard deviation of the noise in each value, at the shrinkage that was used.
+        Standard deviation of the noise that each value adds, at the shrinkage that was
+        used.
     curves : Curves or None, default=None
         Values by code that are added to `start` before the first tree.
     shrinkage : float or None, default=None
@@ -88,6 +89,10 @@ class BoostedTrees:
     shares : dict of int to ndarray of float64 of shape (n_codes,), default={}
         Released share of the records with each code, by column of codes; columns whose
         counts were not released are missing.
+    signal : ndarray of float64 of shape (n_outputs,) or None, default=None
+        Curvature of the loss of all records over the noise in a leaf's sum, by which
+        trees correct the noise of earlier ones; None without trees. A mean over the
+        trees.
     """
 
     trees: RandomTrees
@@ -97,6 +102,7 @@ class BoostedTrees:
     curves: Curves | None = None
     shrinkage: float | None = None
     shares: Mapping[int, FloatArray] = field(default_factory=dict)
+    signal: FloatArray | None = None
 
     def raw(self, codes: NDArray[np.uint8]) -> FloatArray:
         """Raw predictions of shape (n_samples, n_outputs) of coded records."""
@@ -615,7 +621,13 @@ class _Growth:
     def model(self) -> BoostedTrees:
         assert self._drawn is not None
         values, deviations = np.array(self._values), np.array(self._deviations)
-        return BoostedTrees(self._drawn, values, self._grown.start, deviations)
+        return BoostedTrees(
+            self._drawn,
+            values,
+            self._grown.start,
+            deviations,
+            signal=self._steps.signal,
+        )
 
 
 def _by_rule(

@@ -32,7 +32,7 @@ from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
 from skdp.solvers._centred_descent import Descended, GatedDescent
-from skdp.solvers._centred_rows import effect_deviations, state_variances
+from skdp.solvers._centred_rows import effect_noise, state_variances
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
 from skdp.solvers._target_base import Base
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
@@ -54,12 +54,13 @@ class Curves:
     ----------
     tables : tuple of ndarray of float64 of shape (n_codes, n_outputs)
         One a column. Private output.
-    deviations : tuple of ndarray of float64 of shape (n_codes, n_outputs)
-        Standard deviation of the noise in each entry less the mean over the records.
+    covariances : tuple of ndarray of float64 of shape (n_codes, n_codes)
+        Covariance of the noise in a column's entries less their mean over the records;
+        the same for all outputs.
     """
 
     tables: tuple[FloatArray, ...]
-    deviations: tuple[FloatArray, ...]
+    covariances: tuple[FloatArray, ...]
 
     def at(self, codes: Any) -> FloatArray:
         """Raw predictions of coded records: (n_samples, n_outputs)."""
@@ -198,11 +199,9 @@ class LinearStart:
     def curves(self, margins: tuple[FloatArray, ...], found: Descended) -> Curves:
         """The weights as one curve for each column."""
         basis = centred(self.features, margins)
-        noise = found.kept * effect_deviations(basis.parts, margins, found.noise)
-        each = np.split(noise, np.cumsum([len(part) for part in margins])[:-1])
-        n_outputs = self.objective.loss.n_outputs
-        deviations = tuple(np.tile(d[:, None], (1, n_outputs)) for d in each)
-        return Curves(basis.tables(found.weights), deviations)
+        noise = effect_noise(basis.parts, margins, found.noise)
+        covariances = tuple(found.kept**2 * each @ each.T for each in noise)
+        return Curves(basis.tables(found.weights), covariances)
 
 
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:

@@ -121,6 +121,19 @@ class LeafSteps:
         self._variance = prior * rules.variance * scale.raw**2
         # Noise is drawn afresh for each tree and so averages out; the sample does not.
         self._averaged = min(learning_rate / _AVERAGED, 1.0)
+        self._curvature, self._noise = np.zeros(terms.n_outputs), 0.0
+
+    @property
+    def signal(self) -> FloatArray:
+        """Curvature of all records over the noise in a leaf's sum: (n_outputs,).
+
+        The mean over the trees so far; a record's step is in units of raw predictions.
+        """
+        total = np.maximum(self._curvature, 0.0)
+        if len(total) > 1:
+            total = total * (1 - total / max(total.sum(), 1e-300))
+        noise = self._scale.step * self._terms.weight * self._noise
+        return np.asarray(total / noise if noise > 0 else 0.0 * total)
 
     def next(
         self, released: Released, is_reached: NDArray[np.bool_]
@@ -130,6 +143,9 @@ class LeafSteps:
         They are 0 in leaves that no record can reach.
         """
         noise = released.deviation
+        k = self._terms.n_outputs
+        self._curvature += released.value[is_reached, k:].sum(axis=0)
+        self._noise += noise
         sums, curvature = self._read(released.value[is_reached], noise)
         step = self._scale.step
         doubt = self._scale.sampling * curvature

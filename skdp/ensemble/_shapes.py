@@ -15,6 +15,7 @@ from skdp._arrays import FloatArray
 from skdp._row_threads import n_threads_for
 from skdp.ensemble._boosting import BoostedTrees
 from skdp.ensemble._linear_start import shares_or_even
+from skdp.ensemble._shape_noise import noise_of
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees
 from skdp.preprocessing import _blocks as blocks
 from skdp.preprocessing._encoder import by_output
@@ -49,9 +50,8 @@ class Shape:
     values : ndarray of float64 of shape (n_bins, n_outputs) or (n_bins, n_bins,
         n_outputs)
     noise : ndarray of float64 of the shape of `values`
-        Standard deviation of the privacy noise in the values, added up over trees as if
-        no tree corrected earlier ones: noise only, not the error of the model. 0
-        without noise.
+        Standard deviation of the privacy noise in the values, for this share of the
+        trees (`shrinkage_`): noise only, not the error of the model. 0 without noise.
     """
 
     columns: Key
@@ -261,80 +261,6 @@ def taken_apart(tables: Tables, bins: Bins, n_outputs: int, weights: Weights) ->
     return apart
 
 
-def noise_of(
-    used: Sequence[Key],
-    leaves: Mapping[Key, Any],
-    noise: FloatArray,
-    bins: Bins,
-    weights: Weights,
-) -> Tables:
-    """Deviation of the noise in each entry of what `taken_apart` returns.
-
-    Parameters
-    ----------
-    noise : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
-        Deviation of the noise in each leaf's value, independent of each other.
-    """
-    n_outputs = noise.shape[2]
-    variances = taken_apart({}, bins, n_outputs, weights)
-    for key, found in leaves.items():
-        own = [t for t, columns in enumerate(used) if columns == key]
-        for t, cells in zip(own, found, strict=True):
-            sizes = [bins.n_bins[j] for j in key]
-            own_weights = [weights[j] for j in key]
-            _add_variances(
-                variances, key, cells.reshape(sizes), own_weights, noise[t] ** 2
-            )
-    return {key: np.sqrt(variance) for key, variance in variances.items()}
-
-
-def _add_variances(
-    variances: Tables,
-    key: Key,
-    cells: NDArray[np.int64],
-    weights: Weights,
-    squares: FloatArray,
-) -> None:
-    """Add the variances that one tree contributes to its decomposed tables.
-
-    An entry of a table is a sum of leaf values times shares of codes in the leaves.
-    """
-    if not key:
-        variances[()] += squares[int(cells)]
-        return
-    if len(key) == 1:
-        each = [_shares(cells[:, None], np.ones(1), len(squares))]
-    else:
-        both = zip((cells, cells.T), weights[::-1], strict=True)
-        each = [_shares(own, other, len(squares)) for own, other in both]
-    mean = weights[0] @ each[0]
-    each = [shares - mean for shares in each]
-    variances[()] += mean**2 @ squares
-    for j, shares in zip(key, each, strict=True):
-        variances[(j,)] += shares**2 @ squares
-    if len(key) == 1:
-        return
-    first, second = each[0], each[1] + mean
-    if key not in variances:
-        variances[key] = np.zeros((*cells.shape, squares.shape[1]))
-    for k in range(squares.shape[1]):
-        square = squares[:, k]
-        cross = 2 * (first * square) @ second.T
-        margins = (first**2 @ square)[:, None] + (second**2 @ square)[None, :]
-        rows, columns = np.indices(cells.shape)
-        own = first[rows, cells] + second[columns, cells]
-        variances[key][..., k] += cross + margins + (1 - 2 * own) * square[cells]
-
-
-def _shares(cells: NDArray[np.int64], weights: FloatArray, n_leaves: int) -> FloatArray:
-    """The weight of each leaf in each row of cells: (n_rows, n_leaves)."""
-    offsets = cells + n_leaves * np.arange(len(cells))[:, None]
-    spread = np.broadcast_to(weights, cells.shape).ravel()
-    size = n_leaves * len(cells)
-    found = np.bincount(offsets.ravel(), weights=spread, minlength=size)
-    return np.asarray(found.reshape(len(cells), n_leaves), dtype=np.float64)
-
-
 def grid(key: Key, bins: Bins) -> NDArray[np.uint8]:
     """All combinations of the codes of some columns; the last column's run fastest.
 
@@ -483,14 +409,15 @@ class Model:
     def shapes(self) -> ShapeFunctions:
         """The model as shape functions, if it is additive."""
         weights = shares_or_even(self.bins, self.boosted.shares)
-        own, noise = _tables(self.boosted, self.bins, weights)
+        leaves = _leaves(self.boosted.trees, self.bins)
+        own = _tables(self.boosted, leaves, self.bins, weights)
+        noise = noise_of(self.boosted, leaves, self.bins, weights)
         own[()] = own[()] + self.boosted.start
         if self.tables is not None:
             for shape in self.tables:
                 own[shape.columns] = own.get(shape.columns, 0.0) + shape.values
-                noise[shape.columns] = np.hypot(
-                    noise.get(shape.columns, 0), shape.noise
-                )
+                # Of all trees, which correct each other.
+                noise[shape.columns] = shape.noise
             own[()] = own[()] + self.tables.intercept
         own = taken_apart(own, self.bins, len(own[()]), weights)
         functions = _as_functions(self.bins, own, noise)
@@ -510,25 +437,24 @@ def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -
     # Curves of other columns become tables too.
     free = replace(free, curves=None)
     # The nearest monotone tables weigh all combinations of codes alike.
-    tables, _ = _tables(bound, bins, shares_or_even(bins, {}))
-    _, noise = _tables(bound, bins, shares_or_even(bins, boosted.shares))
+    leaves = _leaves(bound.trees, bins)
+    tables = _tables(bound, leaves, bins, shares_or_even(bins, {}))
+    weights = shares_or_even(bins, boosted.shares)
+    noise = noise_of(boosted, _leaves(boosted.trees, bins), bins, weights)
     n_values = tuple(column.n_values for column in bins.columns)
     tables = monotone(tables, directions, n_values)
     return Model(bins, free, _as_functions(bins, tables, noise))
 
 
 def _tables(
-    boosted: BoostedTrees, bins: Bins, weights: Weights
-) -> tuple[Tables, Tables]:
-    """Tables of all trees, taken apart, and the deviations of their noise."""
-    used, leaves = boosted.trees.columns, _leaves(boosted.trees, bins)
-    tables = tables_of(used, leaves, boosted.values, bins)
-    noise = noise_of(used, leaves, boosted.deviations, bins, weights)
+    boosted: BoostedTrees, leaves: Mapping[Key, Any], bins: Bins, weights: Weights
+) -> Tables:
+    """Tables of all trees and of the linear model before them, taken apart."""
+    tables = tables_of(boosted.trees.columns, leaves, boosted.values, bins)
     if boosted.curves is not None:
         for j, own in enumerate(boosted.curves.tables):
             tables[(j,)] = tables.get((j,), 0.0) + own
-            noise[(j,)] = np.hypot(noise[(j,)], boosted.curves.deviations[j])
-    return taken_apart(tables, bins, boosted.values.shape[2], weights), noise
+    return taken_apart(tables, bins, boosted.values.shape[2], weights)
 
 
 def _leaves(trees: RandomTrees, bins: Bins) -> dict[Key, NDArray[np.int64]]:

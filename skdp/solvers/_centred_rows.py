@@ -52,9 +52,10 @@ _NOTHING, _EVERYTHING = 1.0, 1.5
 # of their loss over the constant's with 1.5 on average, and .0068 with 2.0.
 _DEVIATIONS, _DEVIATIONS_OF_NUMBERS = 1.75, 1.0
 # Part of a column's variance that other columns do not explain, for the noise in its
-# effects. With 0.5 the deviation over 60 to 100 refits was .89 to 1.09 times the stated
-# noise (adult, ccpp, wine_white, covertype; epsilon 0.3 to 1), with 1 1.07 to 1.56.
-_ALONE = 0.5
+# effects, in linear models and in boosted trees. With 0.5 the deviation over 60 to 100
+# refits was .89 to 1.09 times the stated noise (adult, ccpp, wine_white, covertype;
+# epsilon 0.3 to 1), with 1 1.07 to 1.56.
+ALONE = 0.5
 # Number of curvatures at which a run's noise is computed, and the least over the
 # largest.
 _CURVATURES, _FLAT = 64, 1e-9
@@ -238,10 +239,10 @@ def principal(centred: FloatArray, shares: FloatArray) -> tuple[FloatArray, Floa
     return roots**2, centred @ directions.T
 
 
-def effect_deviations(
+def effect_noise(
     parts: Iterable[FloatArray], shares: Iterable[FloatArray], noise: NoiseOfRun
-) -> FloatArray:
-    """Standard deviation of the noise in the effect of each state, before the gate.
+) -> list[FloatArray]:
+    """Noise in the effect of each state along independent directions, before the gate.
 
     The effect of a state is what it adds to a raw prediction, less the mean over the
     states of its part.
@@ -255,22 +256,22 @@ def effect_deviations(
 
     Returns
     -------
-    ndarray of float64 of shape (n_states_of_all_parts,)
-        The same for all outputs.
+    list of ndarray of float64 of shape (n_states, n_directions)
+        Standard deviations, one array a part; the same for all outputs. A matrix times
+        its transpose is the covariance of the effects.
     """
     found = [principal(*each) for each in zip(parts, shares, strict=True)]
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
-    bend = _ALONE * noise.paces[0].flow / noise.paces[-1].flow
+    bend = ALONE * noise.paces[0].flow / noise.paces[-1].flow
     curvature = tuple(bend * each for each in noise.base.curvature)
     noise = replace(noise, base=replace(noise.base, curvature=curvature))
     # Rows that are longer than 1 are clipped to it.
     square = max(sum(float(spread.sum()) for spread, _ in found), 1.0)
-    deviations = []
-    for spread, places in found:
-        variance = noise.of_noise(spread / square).mean(axis=1)
-        deviations.append(np.sqrt(places**2 @ variance))
-    return np.concatenate(deviations)
+    return [
+        places * np.sqrt(noise.of_noise(spread / square).mean(axis=1))
+        for spread, places in found
+    ]
 
 
 def kept_share(ratio: float, margin: float) -> float:
@@ -417,7 +418,8 @@ class CentredStates:
         ends, norm = np.cumsum(self.states.parts)[:-1], self.centring.norm
         parts = [part / norm for part in self.features()]
         margins = np.split(self.margins, ends)
-        deviations = effect_deviations(parts, margins, noise)
+        each = effect_noise(parts, margins, noise)
+        deviations = np.concatenate([np.linalg.norm(part, axis=1) for part in each])
         return EffectsOfStates(self.margins, deviations, self.deviation)
 
     def features(self) -> list[FloatArray]:
