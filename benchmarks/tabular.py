@@ -418,7 +418,9 @@ _COLUMNS = {
 
 def read(path: Path) -> pd.DataFrame:
     """A table of `tabular_peers`, each row with the date of its file."""
-    frame = pd.read_csv(path, comment="#").fillna({"adjacency": "", "note": ""})
+    texts: Any = {"adjacency": str, "note": str}
+    frame = pd.read_csv(path, comment="#", dtype=texts)
+    frame = frame.fillna({"adjacency": "", "note": ""})
     dates = [line for line in path.read_text().splitlines() if line[:7] == "# date:"]
     if "date" not in frame and dates:
         frame["date"] = dates[0][7:].strip()
@@ -428,7 +430,7 @@ def read(path: Path) -> pd.DataFrame:
 def merged(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Rows of all tables; a later one replaces the row of an earlier one."""
     frame = pd.concat(list(tables))
-    return frame[~frame.index.duplicated(keep="last")]
+    return frame[~frame.index.duplicated(keep="last")].sort_index()
 
 
 def gains(
