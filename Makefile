@@ -57,7 +57,7 @@ help:
 	@echo "make docs       the site, examples run (15 minutes): docs/_build/html/index.html"
 	@echo "make build      wheel and source archive of the last commit, into dist"
 	@echo "make smoke        the wheel in a new environment of each Python found (minutes)"
-	@echo "make bench        speed and accuracy, side by side with the peers (an hour or two)"
+	@echo "make bench        speed and accuracy, side by side with the peers (hours)"
 	@echo "make lint         ruff and mypy"
 	@echo "make where WORDS='some words of a message'  where the message has to be changed too"
 
@@ -177,6 +177,7 @@ $(PEERS_VENV)/.installed: pyproject.toml $(PEERS) | python
 bench: $(VENV)/.installed-bench $(PEERS_VENV)/.installed
 	@$(TEST_ENV) $(BIN)/python -m benchmarks speed
 	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m benchmarks peers
+	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m benchmarks tabular_peers
 
 # Any warning is an error; then every link is followed. No network is needed.
 docs: $(VENV)/.installed-docs

@@ -15,7 +15,9 @@ from benchmarks._runner import BENCHMARKS, RESULTS, Benchmark, run
 # By what they measure.
 MODULES = {
     "speed and memory": ("speed", "checkouts", "sources", "exports"),
-    "peers and defaults": ("peers", "default", "declared", "edges", "boosting"),
+    "peers and defaults": (
+        "peers", "tabular", "default", "declared", "edges", "boosting"
+    ),
     "coverage, errors and audits": ("intervals", "errors", "score_errors", "audits"),
     "other models": (
         "users", "federation", "recommenders", "networks", "choices", "sparse"

@@ -113,14 +113,16 @@ class Constant:
 class Trees:
     """scikit-learn's histogram boosting of columns as it takes them: not private."""
 
-    def __init__(self, known: Declared) -> None:
+    def __init__(self, known: Declared, **settings: Any) -> None:
         is_number = known.classes is None
         kind = (
             HistGradientBoostingRegressor
             if is_number
             else HistGradientBoostingClassifier
         )
-        self._model = kind(categorical_features="from_dtype", random_state=0)
+        self._model = kind(
+            categorical_features="from_dtype", random_state=0, **settings
+        )
         self._words: dict[str, Any] = {}
 
     def fit(self, X: Any, y: np.ndarray) -> Trees:

@@ -34,7 +34,7 @@ EPSILONS = (0.1, 0.3, 1.0, 4.0)
 
 
 # R2 stands in the first column of tables whose targets are numbers.
-_METRICS = ("log-loss or R2", *CLASSIFIED[1:])
+METRICS = ("log-loss or R2", *CLASSIFIED[1:])
 
 
 @benchmark("declared", runs=3)
@@ -46,20 +46,20 @@ def tables(
         place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
         for method, make in REFERENCES.items():
             measure = each(partial(_of_reference, name, part, n_train, make))
-            yield Line(place=place, method=method, measure=measure, metrics=_METRICS)
+            yield Line(place=place, method=method, measure=measure, metrics=METRICS)
         for adjacency, epsilon in product(ADJACENCIES, EPSILONS):
             place = place | {"adjacency": adjacency, "epsilon": epsilon}
             for method in MODELS:
                 facts = (name, part, n_train, delta, method, adjacency, epsilon)
                 yield line(
-                    place, method, partial(_of_model, *facts), _METRICS, private=True
+                    place, method, partial(_of_model, *facts), METRICS, private=True
                 )
 
 
 def _of_reference(name: str, part: str, n_train: int, make: Any, seed: int) -> Any:
     known = declared(name)
     split_of = parts(name, seed, part, n_train)
-    return _aligned(scored(make(known), split_of, known), known)
+    return aligned(scored(make(known), split_of, known), known)
 
 
 def _of_model(
@@ -75,10 +75,10 @@ def _of_model(
     known, split_of = declared(name), parts(name, seed, part, n_train)
     n = len(split_of.y_train)
     facts = Facts(known, epsilon, 1 / n**2 if delta < 0 else delta, adjacency, seed)
-    return _aligned(scored(MODELS[method](facts), split_of, known), known)
+    return aligned(scored(MODELS[method](facts), split_of, known), known)
 
 
-def _aligned(found: list[float], known: Declared) -> list[float]:
+def aligned(found: list[float], known: Declared) -> list[float]:
     """One row for all kinds of targets: the first score, accuracy, AUC and seconds."""
     if known.classes is not None:
         return found

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import (
@@ -19,10 +20,12 @@ from benchmarks import (
     sources,
     sparse,
     speed,
+    tabular,
     users,
 )
 from benchmarks.__main__ import benchmarks
 from benchmarks._models import MODELS, REFERENCES, Facts, metrics_of, scored
+from benchmarks._results import versions_of
 from skdp.columns import Categories, Range
 
 ALL = {name: each for group in benchmarks().values() for name, each in group.items()}
@@ -69,8 +72,6 @@ def test_lines_are_valid(name):
 
 def made_up(n=300):
     """A declared table of two columns with labels that the first one explains."""
-    import pandas as pd
-
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, n)
     X = pd.DataFrame({"x": x, "kind": rng.choice(["a", "b"], n)})
@@ -84,7 +85,7 @@ def made_up(n=300):
 def table(monkeypatch):
     """Every declared table is the made-up one."""
     known, found = made_up()
-    for module in (_tables, default, declared, boosting):
+    for module in (_tables, default, declared, boosting, tabular):
         for name, value in (("declared", known), ("table", found)):
             if hasattr(module, name) and not isinstance(getattr(module, name), tuple):
                 monkeypatch.setattr(module, name, lambda _, value=value: value)
@@ -112,6 +113,66 @@ def test_models_of_a_made_up_table(name, table):
     found = dict(zip(metrics_of(table), scored(model, parts, table), strict=True))
     assert 0.3 < found["accuracy"] <= 1
     assert found["AUC"] == 0.5 if name == "constant" else found["AUC"] > 0.6
+
+
+@pytest.mark.parametrize("name", tabular.MODELS)
+def test_models_and_rivals_of_a_made_up_table(name, table):
+    model = tabular.MODELS[name]
+    if versions_of(*model.packages) is None:
+        pytest.skip(f"{model.packages} not installed")
+    if not model.suits(table):
+        return
+    relation = (*model.adjacencies, "")[0]
+    settings = model.grid[-1] if model.grid else {}
+    tuning, report = tabular._measured(
+        "any", model, relation, 50.0, [1000, 0], **settings
+    )
+    assert len(tuning) == len(report) == len(tabular.METRICS)
+    assert np.isfinite(report).all()
+
+
+def test_cells_are_positions_and_places(table):
+    X = made_up()[1].X.assign(kind="neither")
+    rows, ends, is_listed = tabular.cells(table, X)
+    assert rows[:, 0] == pytest.approx(X["x"])
+    assert set(rows[:, 1]) == {2.0}
+    assert ends.tolist() == [[-1, 0], [1, 2]]
+    assert is_listed.tolist() == [False, True]
+
+
+def test_ours_are_counted_beside_rivals_and_later_rows_replace_earlier_ones():
+    def rows(boosting, linear, rival):
+        values = {
+            tabular.BOOSTING: boosting,
+            tabular.LINEAR: linear,
+            tabular.TUNED: rival,
+        }
+        frame = pd.DataFrame(
+            [
+                ("adult", "zero_out", 1.0, method, value, 0.002)
+                for method, value in values.items()
+            ],
+            columns=[*tabular._KEY, tabular._SCORE, tabular._ERROR],
+        )
+        return frame.set_index(tabular._KEY)
+
+    ahead, behind = rows(0.32, 0.30, 0.31), rows(0.32, 0.34, 0.31)
+    counts = "\n".join(tabular.counted(ahead))
+    assert f"better of both | {tabular.TUNED} | 1 | 0 | 0 |" in counts
+    assert f"| boosting | {tabular.TUNED} | 0 | 0 | 1 |" in counts
+    both = tabular.merged([ahead, behind])
+    assert len(both) == 3
+    assert f"better of both | {tabular.TUNED} | 0 | 0 | 1 |" in "\n".join(
+        tabular.counted(both)
+    )
+    assert "| adult | 1 | **0.320** | 0.340 |" not in tabular.rendered(both)
+    assert "| adult | 1 | 0.320 | 0.340 |  |  | **0.310** |" in tabular.rendered(both)
+    # An error as large as the gain decides nothing.
+    assert tabular.verdict(0.01, 0.006) == "even"
+
+
+def test_the_page_shows_what_is_saved():
+    assert tabular.rendered(tabular.read(tabular.SAVED)) in tabular.PAGE.read_text()
 
 
 def test_parts_to_settle_by_never_touch_the_test_part(table):
@@ -245,8 +306,6 @@ def test_a_pass_over_a_source_takes_time(kind):
 
 
 def test_persons_are_dealt_all_their_rows():
-    import pandas as pd
-
     n = 400
     X = pd.DataFrame({name: 1000 + np.arange(n) for name in users._OF_A_PERSON})
 

@@ -477,9 +477,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             return counts_of(task.columns)
         return counts_of(task.columns, _FINER * self.linear.n_intervals, of_all=True)
 
-    def draws(
-        self, task: BoostingTask, shares: FloatArray | None = None
-    ) -> TreeDraws:
+    def draws(self, task: BoostingTask, shares: FloatArray | None = None) -> TreeDraws:
         """Draws of trees from the task's seed and released shares of codes."""
         return TreeDraws(
             task.columns,
@@ -569,9 +567,7 @@ class _Growth:
         self._scale = Scale.of(task.loss, base)
         self._terms = solver.terms(task, self._scale)
         prior = 1.0 if curves is None else _PRIOR_AFTER
-        self._steps = LeafSteps(
-            self._terms, solver.learning_rate, self._scale, prior
-        )
+        self._steps = LeafSteps(self._terms, solver.learning_rate, self._scale, prior)
         self._draws = solver.draws(task, shares)
         sizes = np.cumsum(task.columns.n_bins)[:-1]
         every = np.ones(sum(task.columns.n_bins)) if shares is None else shares
@@ -742,9 +738,7 @@ class _Asking:
     def has(self, line: str) -> bool:
         return line in self._lines
 
-    def part(
-        self, line: str, view: View | None, *, instead: bool = False
-    ) -> Answers:
+    def part(self, line: str, view: View | None, *, instead: bool = False) -> Answers:
         """Answers of a plan within the plan."""
         return self._answers.part(self._lines.index(line), view, instead=instead)
 
