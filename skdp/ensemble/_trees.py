@@ -89,8 +89,8 @@ class RandomTrees:
 
     def __getitem__(self, tree: int) -> Tree:
         """A copy of one tree."""
-        own = self.feature[tree], self.cut[tree], self.rank[tree]
-        return Tree(*(each.copy() for each in own), self.starts, self.depth)
+        feature, cut = self.feature[tree].copy(), self.cut[tree].copy()
+        return Tree(feature, cut, self.rank[tree].copy(), self.starts, self.depth)
 
     def joined(self, others: RandomTrees) -> RandomTrees:
         """These trees, and then others of the same columns and depth."""

@@ -464,7 +464,7 @@ class ExactGradientSum(ExactSum):
 
         n = len(block.y)
         parts = by_runs(of_run, n, n_threads_for(n))
-        total.add(sum(sums for sums, _ in parts).T, n)
+        total.add(np.asarray(sum(sums for sums, _ in parts)).T, n)
         return np.asarray(sum(units for _, units in parts))
 
     # ----------------------------------------- users, each clipped as one vector

@@ -517,12 +517,12 @@ class Part:
     def __post_init__(self) -> None:
         if self.instead is None:
             return
-        costs = self.plan.strength_squared, self.instead.strength_squared
+        one, other = self.plan.strength_squared, self.instead.strength_squared
         # The sums of shares may differ in their last bits.
-        if None in costs or not math.isclose(*costs, rel_tol=1e-9):  # type: ignore[misc]  # None was excluded
+        if one is None or other is None or not math.isclose(one, other, rel_tol=1e-9):
             raise ValueError(
                 "Two plans of a part must have the same cost, and Gaussian noise about "
-                f"all records. Got costs of {costs}. Declare two parts."
+                f"all records. Got costs of {one} and {other}. Declare two parts."
             )
 
     def multiplier(self, plan_multiplier: float) -> float:
