@@ -328,22 +328,46 @@ def _boosting(scale: float) -> Iterator[Line]:
                 most_runs=3,
             )
 
+    # Time against trees and rows, in the time of the fewest of both.
+    few = int(100_000 * scale), 75 if scale == 1 else 5
+    for n, trees in ((few[0], 4 * few[1]), (few[0], 8 * few[1]), (3 * few[0], few[1])):
+        yield compared(
+            f"boosting, {trees} trees of depth 8, {n:,} x {d}",
+            f"{few[1]} trees, {few[0]:,} x {d}",
+            partial(_more_trees, (n, trees), few, d),
+            most_runs=3,
+        )
 
-def _trees(count: int, init: str = "linear") -> Any:
+
+def _trees(count: int, init: str = "linear", max_depth: int | None = None) -> Any:
     given: dict[str, Any] = {"columns": Range(-1, 1), "classes": [0, 1], "init": init}
-    return DPGradientBoostingClassifier(1.0, n_estimators=count, **given)
+    return DPGradientBoostingClassifier(
+        1.0, n_estimators=count, max_depth=max_depth, **given
+    )
 
 
-def _both_trees(n: int, d: int, trees: int, init: str, leaves: int) -> Pair:
+def _more_trees(more: tuple[int, int], few: tuple[int, int], d: int) -> Pair:
+    calls = []
+    for n, trees in (more, few):
+        X, y = _curved(n, d)
+        model = _trees(trees, "constant", 8)
+        calls.append(partial(quietly_fitted, model, X, y))
+    return calls[0], calls[1]
+
+
+def _curved(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Even columns in [-1, 1], and labels of a curve and an interaction."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n, d))
     raw = 2 * np.sin(3 * X[:, 0]) + 3 * X[:, 1] * X[:, 2]
-    y = (rng.random(n) < 1 / (1 + np.exp(-raw))).astype(int)
+    return X, (rng.random(n) < 1 / (1 + np.exp(-raw))).astype(int)
+
+
+def _both_trees(n: int, d: int, trees: int, init: str, leaves: int) -> Pair:
     theirs = HistGradientBoostingClassifier(
         max_iter=trees, max_leaf_nodes=leaves, early_stopping=False
     )
-    return _both(_trees(trees, init), theirs, (X, y))
+    return _both(_trees(trees, init), theirs, _curved(n, d))
 
 
 _BATCH, _UNITS = 1024, (784, 128, 10)
