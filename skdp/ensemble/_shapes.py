@@ -440,7 +440,10 @@ def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -
     leaves = _leaves(bound.trees, bins)
     tables = _tables(bound, leaves, bins, shares_or_even(bins, {}))
     weights = shares_or_even(bins, boosted.shares)
-    noise = noise_of(boosted, _leaves(boosted.trees, bins), bins, weights)
+    # Trees that are parts of curves and tables correct each other.
+    is_small = [len(key) <= 2 for key in boosted.trees.columns]
+    small = _some(boosted, np.flatnonzero(is_small))
+    noise = noise_of(small, _leaves(small.trees, bins), bins, weights)
     n_values = tuple(column.n_values for column in bins.columns)
     tables = monotone(tables, directions, n_values)
     return Model(bins, free, _as_functions(bins, tables, noise))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.ensemble._trees import RandomTrees
+from skdp.ensemble._trees import RandomTrees, TreeDraws
 from skdp.tables._memory import MemorySource, WithOffset
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Facts of columns, as `draw_trees` needs them."""
+    """Facts of columns, as `TreeDraws` needs them."""
 
     n_bins: tuple[int, ...]
     is_ordered: tuple[bool, ...]
@@ -25,6 +25,10 @@ class Columns:
 
 MIXED = Columns((32, 5, 2, 33), (True, False, False, True), (None, None, None, 32))
 ONE = Columns((2,), (False,), (None,))
+
+
+def draw_trees(columns, *, n_trees, weights=None, **facts):
+    return TreeDraws(columns, **facts).draw(n_trees, weights)
 
 
 def codes_of(columns, n, seed=0):

@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skdp.ensemble._trees import draw_trees
-from tests.ensemble.coded import MIXED, Columns
+from tests.ensemble.coded import MIXED, Columns, draw_trees
 
 
 def leaves_of(trees, tree, codes):

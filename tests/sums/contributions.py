@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from skdp.ensemble._trees import draw_trees
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective, NetworkObjective
 from skdp.papers._smoothing import StepGains, Trial
@@ -44,7 +43,7 @@ from skdp.sums._record_sums import (
     RowSum,
     TargetSum,
 )
-from tests.ensemble.coded import MIXED, codes_of
+from tests.ensemble.coded import MIXED, codes_of, draw_trees
 from tests.sums.test_gradient_settings import SETTINGS, Setting
 from tests.sums.test_leaf_sums import TERMS, query_of
 from tests.sums.test_model_gains import grown

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.ensemble._trees import draw_trees
 from skdp.losses._base import LossId, falling_exponential
 from skdp.losses._classification import without_weights
 from skdp.privacy.release._plan import Layout
@@ -21,6 +20,7 @@ from tests.ensemble.coded import (
     MIXED,
     a_leaf_for_each_code,
     codes_of,
+    draw_trees,
     source_of,
     targets_of,
 )

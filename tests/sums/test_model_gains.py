@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from skdp.ensemble._trees import draw_trees
 from skdp.losses._classification import WeightedLoss
 from skdp.privacy.release._plan import Layout
 from skdp.sums import _leaves_kernel as kernel
 from skdp.sums._leaves import GrownTrees, ModelGains
-from tests.ensemble.coded import MIXED, codes_of, source_of
+from tests.ensemble.coded import MIXED, codes_of, draw_trees, source_of
 from tests.ensemble.fits import loss_of
 
 LOSSES = [

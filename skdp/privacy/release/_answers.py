@@ -657,6 +657,12 @@ class ExactAnswers(Answers):
         """The source, for computations without noise."""
         return self._source
 
+    def part(
+        self, line: int, view: View | None = None, *, instead: bool = False
+    ) -> Answers:
+        # Without noise there may be no plan.
+        return self._sub(self._plan, view, self._grant)
+
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
         source = self._source if view is None else view(self._source)
         return ExactAnswers(plan, source, grant)
