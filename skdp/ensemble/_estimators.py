@@ -306,8 +306,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
-    one Gaussian release a tree. They continue a private additive linear model (`init`) if
-    there are enough records and a trial of the first trees finds that they help;
+    one Gaussian release a tree. They continue a private additive linear model (`init`)
+    if there are enough records and a trial of the first trees finds that they help;
     otherwise the model is that linear model. Missing values have a separate bin. With
     ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
     pairs, that can be plotted and read.
@@ -372,8 +372,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     >>> import pandas as pd
     >>> from skdp import DPGradientBoostingClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = pd.DataFrame({"age": rng.uniform(17, 90, 4000)})
-    >>> X["job"] = rng.choice(["office", "field"], 4000)
+    >>> X = pd.DataFrame({"age": rng.uniform(17, 90, 20_000)})
+    >>> X["job"] = rng.choice(["office", "field"], 20_000)
     >>> y = (X["age"] > 50) ^ (X["job"] == "field")
     >>> model = DPGradientBoostingClassifier(
     ...     epsilon=1.0,
@@ -386,7 +386,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
 
     A rare label that counts nine times, and probabilities without the weight:
 
-    >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
+    >>> rare = np.random.default_rng(1).uniform(0, 400, 20_000) < X["age"]
     >>> model = DPGradientBoostingClassifier(
     ...     epsilon=1.0,
     ...     columns={"age": (17, 90), "job": ["office", "field"]},
