@@ -99,10 +99,13 @@ n_nonzero_coefs : int in [1, n_features] or None, default=None
 init : {"linear", "constant"}, default="linear"
     Model to which the trees are added: a private additive linear model of the codes,
     paid for in the same event, or a constant. With few records only the linear model is
-    fitted. Without noise the trees start from a constant.
-n_estimators : int or None, default=None
-    Number of trees. Public. None: the solver's rule, which depends on n_samples,
-    epsilon and delta and may give 0.
+    fitted; with many, the other trees follow if a tenth of them makes the loss smaller,
+    and otherwise the linear model gets their budget. Without noise the trees start from
+    a constant.
+n_estimators : int in [0, 10000] or None, default=None
+    Number of trees, if a trial of the first ones does not end them. Public. 0 fits the
+    start alone. None: the solver's rule, which depends on n_samples, epsilon and delta
+    and gives 600, or 0 with few records.
 learning_rate : float in (0, 1] or None, default=None
     Factor on the values of each tree's leaves. None: the solver's rule.
 max_depth : int or None, default=None
@@ -110,7 +113,8 @@ max_depth : int or None, default=None
     leaves whose values are mostly noise are shrunk to 0.
 max_interaction : {"mix", 1, 2, None}, default="mix"
     Number of columns that one tree may split on: 1, at most 2, or any number (None).
-    "mix" uses all three in turn. With 1 and 2 the model has `shape_functions_`.
+    "mix" uses all three in turn, without 1 after a linear model. With 1 and 2 the model
+    has `shape_functions_`.
 interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, default=None
     Groups of columns, by name or by position in X, that may share a tree. Columns that
     are in no group form one more group. "pairwise" and "no_interactions" treat each
@@ -156,8 +160,9 @@ tree_seed_ : int
     Seed from which the trees were drawn. Public.
 shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
     Factor on the values of all trees, chosen by noisy sums of the reductions of the
-    loss; 0.0 keeps only the model to which the trees are added. Private output. Only if
-    several factors were compared.
+    loss. 0.0: only the model to which the trees are added is left, because the first
+    trees or all trees did not help. Private output. Only if several factors were
+    compared.
 init_seed_ : int
     Seed from which the first weights were drawn. Public.
 output_norm_ : float or None

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from skdp._arrays import FloatArray
-from skdp.ensemble._trees import CodedColumns
+from skdp.ensemble._trees import CodedColumns, Draws
 from skdp.sums._leaves import Tree, add_values, find_leaves
 
 # Records made up; each is followed by one copy for every column.
@@ -40,7 +41,7 @@ class MadeUpRecords:
     def __init__(
         self, columns: CodedColumns, shares: tuple[FloatArray, ...], n_outputs: int
     ) -> None:
-        rng = np.random.RandomState(0)  # NumPy never changes its draws for a seed
+        rng = check_random_state(0)  # NumPy never changes its draws for a seed
         self._n_columns = len(columns.n_bins)
         one, other = (
             np.column_stack([_drawn(each, rng) for each in shares]) for _ in range(2)
@@ -82,9 +83,9 @@ class MadeUpRecords:
         )
 
 
-def _drawn(shares: FloatArray, rng: np.random.RandomState) -> NDArray[np.uint8]:
+def _drawn(shares: FloatArray, rng: Draws) -> NDArray[np.uint8]:
     """Codes of made-up records."""
     below = np.cumsum(shares)
     at = rng.random_sample(_N_RECORDS) * below[-1]
     codes = np.searchsorted(below, at, side="right")
-    return np.minimum(codes, len(shares) - 1).astype(np.uint8)
+    return np.asarray(np.minimum(codes, len(shares) - 1), dtype=np.uint8)

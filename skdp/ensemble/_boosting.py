@@ -205,7 +205,10 @@ def _clip(n_outputs: int) -> float:
 # A regression first releases where its targets are. The number of records with each
 # code is released too, for the means of a linear model and for cuts that divide records
 # evenly. A private additive linear model (`skdp.ensemble._linear_start`) or a constant
-# comes next. Trees are drawn from a public seed and these counts alone. Each tree
+# comes next. After a linear model a trial of the first trees asks whether they gain. If
+# not, its descent goes on with the budget of the other trees. Trees are drawn from a
+# public seed and released numbers alone: cuts by the counts, and columns by how much
+# the trees so far use them (`skdp.ensemble._adaptive`). Each tree
 # releases one vector over all of its leaves: sums of clipped residuals ``G`` and of
 # curvatures ``H``, with noise of deviation ``s`` in ``G``. Its leaves then have the
 # values
@@ -231,7 +234,7 @@ _TARGETS = SideQuestion(0.01, 0.002, 0.1)
 # n mu at which the whole budget gives the mean as accurately as it is needed.
 _MEAN_SIGNAL = 45.0
 # n mu from which trees continue a linear model.
-_WORTH_GROWING = 1500.0
+_WORTH_GROWING = 300.0
 # n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
 # Groups of codes that are counted, for each interval of a curve.
@@ -251,15 +254,18 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     """Boosted random trees with Gaussian noise in the sums over their leaves.
 
     The only solver of `DPGradientBoostingClassifier` and `DPGradientBoostingRegressor`.
-    With ``init="linear"`` trees continue an additive linear model. Cuts come from a
-    public seed and from noisy counts, never from targets; leaves with more noise than
-    records add nearly nothing. It refuses ``delta=0``.
+    With ``init="linear"`` trees continue an additive linear model if a trial of the
+    first of them finds that they gain; otherwise the linear model gets their budget.
+    Trees are drawn from a public seed, from noisy counts and from the leaves released
+    so far; leaves with more noise than records add nearly nothing. It refuses
+    ``delta=0``.
 
     Parameters
     ----------
     n_estimators : int in [0, 10000] or None, default=None
-        Number of trees; all are paid for. None: a rule of n mu. 0: the start alone.
-        More trees of smaller steps cost no more noise.
+        Number of trees, which share a fixed budget: more trees of smaller steps cost
+        time only. A tenth of them is in the trial. None: 600 if n mu is large enough
+        for trees after a linear model, otherwise 0. 0: the start alone.
     learning_rate : float in (0, 1] or None, default=None
         Share of a Newton step that a tree takes. None: a rule.
     max_depth : int in [1, 12] or None, default=None
@@ -272,15 +278,19 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     start_share, linear_share, counts_share, targets_share, gains_share, trial_share
         Budget fractions of mu^2 for the constant, the linear model, the counts of
         codes, the histogram of targets of a squared or Poisson loss, the gain of the
-        trees, and a trial of the first trees. 0 leaves a part out (not the constant).
-        None: rules; `privacy_` has their values.
+        trees, and a trial of the first trees with the question whether they gain. 0
+        leaves a part out (not the constant). Trees have the rest. None: rules;
+        `privacy_` has their values.
 
     Notes
     -----
-    Released are adaptive Gaussian answers, one for each tree and one each for targets,
-    start, counts and gains: exactly mu-GDP, and all values may be published. A leaf is
-    the posterior mean of a Newton step; at the end one answer chooses how much of the
-    trees is kept. Unit of privacy: one record, or all rows of a user. Proof:
+    Released are adaptive Gaussian answers, one for each tree and each step of the
+    linear model, and one each for targets, start, counts, and gains of the trial and of
+    all trees: exactly mu-GDP, and all values may be published. A leaf is the posterior
+    mean of a Newton step. After the trial, released gains choose between two plans of
+    the same cost: the other trees, or more of the linear model. At the end released
+    gains choose how much of the trees is kept. Columns of later trees are
+    post-processing. Unit of privacy: one record, or all rows of a user. Proof:
     ``docs/proofs/boosting.md``, Theorem 1. The guide: ``docs/guide/boosting.md``.
 
     References
@@ -389,25 +399,27 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         }
         if self.linear is not None:
             lines["linear"] = self.linear.part
-        if self.n_estimators:
-            lines["trees"] = self._grown(shares, self.n_estimators - self.n_tried)
         if self.n_tried and self.linear is not None:
             gains = _ASKED_OF_TRIAL * shares["trial"]
             trial = {"trees": shares["trial"] - gains, "gains": gains}
             lines["trial"] = self._grown(trial, self.n_tried)
-            rest = self.linear.rest
+        if self.n_estimators:
+            rest = None if self.linear is None else self.linear.rest
             instead = None if rest is None else rest.plan()
-            lines["trees"] = replace(lines["trees"], instead=instead)
+            n_trees = self.n_estimators - self.n_tried
+            lines["trees"] = self._grown(shares, n_trees, instead)
         return Plan(tuple(lines[name] for name in self._asked(task)))
 
     @staticmethod
-    def _grown(shares: Mapping[str, float], n_trees: int) -> Part:
+    def _grown(
+        shares: Mapping[str, float], n_trees: int, instead: Plan | None = None
+    ) -> Part:
         """Trees, and then the gain by them."""
         share = shares["trees"] + shares.get("gains", 0.0)
         lines = [Line(n_trees, mu_share=shares["trees"] / share / n_trees)]
         if "gains" in shares:
             lines.append(Line(mu_share=shares["gains"] / share))
-        return Part(Plan(tuple(lines)), 1 / math.sqrt(share))
+        return Part(Plan(tuple(lines)), 1 / math.sqrt(share), instead)
 
     @property
     def n_tried(self) -> int:
@@ -513,7 +525,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         view = None if curves is None else curves.before
         if asking.has("trial"):
             gain = growth.grow(asking.part("trial", view), self.n_tried)
-            if best_share(gain) == 0.0 and self.linear is not None:
+            is_worth = gain is not None and best_share(gain) > 0
+            if not is_worth and self.linear is not None:
                 more = partial(self.linear.view, every)
                 rest = asking.part("trees", more, instead=True)
                 found = self.linear.run(rest, every, base, progress, found)
@@ -599,8 +612,8 @@ class _Growth:
         is_number = self._task.is_regression
         farthest = _FARTHEST_OF_NUMBERS if is_number else _FARTHEST_GAIN
         farthest *= self._terms.clip * self._made_up.spread()
-        query = gains_of(self._task, self._grown, self._scale, farthest)
-        return asking.ask("gains", query)
+        gains = gains_of(self._task, self._grown, self._scale, farthest)
+        return asking.ask("gains", gains)
 
     def _with_tree(self, t: int) -> RandomTrees:
         """All trees so far and tree `t`, which is drawn with others if need be."""

@@ -306,9 +306,11 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
-    one Gaussian release a tree. They continue a private additive linear model (`init`).
-    Missing values have a separate bin. With ``max_interaction`` 1 or 2 the model is
-    exactly a sum of curves, and tables of pairs, that can be plotted and read.
+    one Gaussian release a tree. They continue a private additive linear model (`init`)
+    if there are enough records and a trial of the first trees finds that they help;
+    otherwise the model is that linear model. Missing values have a separate bin. With
+    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
+    pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the declarations and the set of labels
@@ -324,9 +326,9 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         With inf the model follows the rules at their limit.
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
-        default None raises. Ranges are cut into 32 intervals of equal width; a
-        TableEncoder sets another number by its `n_knots`, and how undeclared columns
-        and categories are treated.
+        default None raises. Ranges are cut into 128 intervals of equal width; a
+        TableEncoder with `n_knots` cuts them into one interval fewer than that number,
+        and says how undeclared columns and categories are treated.
     %(classes)s
     delta : float in [1e-50, 1), default=1e-6
         %(delta)s
@@ -370,8 +372,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     >>> import pandas as pd
     >>> from skdp import DPGradientBoostingClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = pd.DataFrame({"age": rng.uniform(17, 90, 4000)})
-    >>> X["job"] = rng.choice(["office", "field"], 4000)
+    >>> X = pd.DataFrame({"age": rng.uniform(17, 90, 20_000)})
+    >>> X["job"] = rng.choice(["office", "field"], 20_000)
     >>> y = (X["age"] > 50) ^ (X["job"] == "field")
     >>> model = DPGradientBoostingClassifier(
     ...     epsilon=1.0,
@@ -384,7 +386,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
 
     A rare label that counts nine times, and probabilities without the weight:
 
-    >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
+    >>> rare = np.random.default_rng(1).uniform(0, 400, 20_000) < X["age"]
     >>> model = DPGradientBoostingClassifier(
     ...     epsilon=1.0,
     ...     columns={"age": (17, 90), "job": ["office", "field"]},
@@ -592,10 +594,11 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves follow from noisy sums of bounded residuals and noisy counts, one Gaussian
-    release a tree. They continue a private additive linear model (`init`). Targets are
-    clipped to `target_bounds`. Missing values have a separate bin. With
-    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
-    pairs, that can be plotted and read.
+    release a tree. They continue a private additive linear model (`init`) if there are
+    enough records and a trial of the first trees finds that they help; otherwise the
+    model is that linear model. Targets are clipped to `target_bounds`. Missing values
+    have a separate bin. With ``max_interaction`` 1 or 2 the model is exactly a sum of
+    curves, and tables of pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the declarations public. Released are
@@ -612,9 +615,9 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         `target_bounds`.
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
-        default None raises. Ranges are cut into 32 intervals of equal width; a
-        TableEncoder sets another number by its `n_knots`, and how undeclared columns
-        and categories are treated.
+        default None raises. Ranges are cut into 128 intervals of equal width; a
+        TableEncoder with `n_knots` cuts them into one interval fewer than that number,
+        and says how undeclared columns and categories are treated.
     %(target_bounds)s
         At least 0 with ``loss="poisson"``; above 0, and at most 1e6 times apart, with
         ``loss="gamma"``.

@@ -36,9 +36,9 @@ def one(declared, values, **how):
 
 def test_a_range_is_cut_into_equal_intervals_and_clipped():
     codes, bins = one(Range(0, 32), [-np.inf, -1.0, 0.0, 0.5, 1.0, 31.9, 32, np.inf])
-    assert codes == [0, 0, 0, 0, 1, 31, 31, 31]
-    assert (bins.n_bins, bins.is_ordered, bins.missing) == ((32,), (True,), (None,))
-    assert bins.columns[0].labels[1] == "1 to 2"
+    assert codes == [0, 0, 0, 2, 4, 127, 127, 127]
+    assert (bins.n_bins, bins.is_ordered, bins.missing) == ((128,), (True,), (None,))
+    assert bins.columns[0].labels[4] == "1 to 1.25"
 
 
 def test_a_log_range_is_cut_in_logarithms():
@@ -63,7 +63,7 @@ def test_truth_values_and_parts_of_dates():
     declared = Dates("2024-01-01", "2025-01-01", parts=["month", "weekday", "hour"])
     codes, model = read(pd.DataFrame({"x": days}), {"x": declared})
     assert model.bins_.names == ("x", "x_month", "x_weekday", "x_hour")
-    assert codes.tolist() == [[0, 0, 0, 0], [31, 11, 1, 23]]
+    assert codes.tolist() == [[0, 0, 0, 0], [127, 11, 1, 23]]
     assert model.bins_.is_ordered == (True, False, False, True)
     assert model.bins_.sources == (0, 0, 0, 0)
     assert model.bins_.columns[1].values == tuple(range(1, 13))

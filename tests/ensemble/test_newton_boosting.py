@@ -76,7 +76,7 @@ def test_nothing_is_read_before_the_commit_and_only_what_was_declared(
     # Once for the start, once for the counts and once for trees and their worth.
     assert diary[1:] == ["read"] * 3
     with pytest.raises(PlanUsedUpError):
-        answers.ask(CodeCounts((0,), (2,)), 2)
+        answers.ask(CodeCounts((0,), ((0, 1),)), 1)
 
 
 def test_nothing_is_read_if_the_ledger_refuses(monkeypatch, tmp_path):
