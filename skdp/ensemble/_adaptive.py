@@ -88,4 +88,4 @@ def _drawn(shares: FloatArray, rng: Draws) -> NDArray[np.uint8]:
     below = np.cumsum(shares)
     at = rng.random_sample(_N_RECORDS) * below[-1]
     codes = np.searchsorted(below, at, side="right")
-    return np.minimum(codes, len(shares) - 1).astype(np.uint8)
+    return np.asarray(np.minimum(codes, len(shares) - 1), dtype=np.uint8)

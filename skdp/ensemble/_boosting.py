@@ -234,7 +234,7 @@ _TARGETS = SideQuestion(0.01, 0.002, 0.1)
 # n mu at which the whole budget gives the mean as accurately as it is needed.
 _MEAN_SIGNAL = 45.0
 # n mu from which trees continue a linear model.
-_WORTH_GROWING = 1500.0
+_WORTH_GROWING = 300.0
 # n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
 # Groups of codes that are counted, for each interval of a curve.
@@ -399,25 +399,27 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         }
         if self.linear is not None:
             lines["linear"] = self.linear.part
-        if self.n_estimators:
-            lines["trees"] = self._grown(shares, self.n_estimators - self.n_tried)
         if self.n_tried and self.linear is not None:
             gains = _ASKED_OF_TRIAL * shares["trial"]
             trial = {"trees": shares["trial"] - gains, "gains": gains}
             lines["trial"] = self._grown(trial, self.n_tried)
-            rest = self.linear.rest
+        if self.n_estimators:
+            rest = None if self.linear is None else self.linear.rest
             instead = None if rest is None else rest.plan()
-            lines["trees"] = replace(lines["trees"], instead=instead)
+            n_trees = self.n_estimators - self.n_tried
+            lines["trees"] = self._grown(shares, n_trees, instead)
         return Plan(tuple(lines[name] for name in self._asked(task)))
 
     @staticmethod
-    def _grown(shares: Mapping[str, float], n_trees: int) -> Part:
+    def _grown(
+        shares: Mapping[str, float], n_trees: int, instead: Plan | None = None
+    ) -> Part:
         """Trees, and then the gain by them."""
         share = shares["trees"] + shares.get("gains", 0.0)
         lines = [Line(n_trees, mu_share=shares["trees"] / share / n_trees)]
         if "gains" in shares:
             lines.append(Line(mu_share=shares["gains"] / share))
-        return Part(Plan(tuple(lines)), 1 / math.sqrt(share))
+        return Part(Plan(tuple(lines)), 1 / math.sqrt(share), instead)
 
     @property
     def n_tried(self) -> int:
@@ -523,7 +525,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         view = None if curves is None else curves.before
         if asking.has("trial"):
             gain = growth.grow(asking.part("trial", view), self.n_tried)
-            if best_share(gain) == 0.0 and self.linear is not None:
+            is_worth = gain is not None and best_share(gain) > 0
+            if not is_worth and self.linear is not None:
                 more = partial(self.linear.view, every)
                 rest = asking.part("trees", more, instead=True)
                 found = self.linear.run(rest, every, base, progress, found)
@@ -609,8 +612,8 @@ class _Growth:
         is_number = self._task.is_regression
         farthest = _FARTHEST_OF_NUMBERS if is_number else _FARTHEST_GAIN
         farthest *= self._terms.clip * self._made_up.spread()
-        query = gains_of(self._task, self._grown, self._scale, farthest)
-        return asking.ask("gains", query)
+        gains = gains_of(self._task, self._grown, self._scale, farthest)
+        return asking.ask("gains", gains)
 
     def _with_tree(self, t: int) -> RandomTrees:
         """All trees so far and tree `t`, which is drawn with others if need be."""
