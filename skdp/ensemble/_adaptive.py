@@ -9,11 +9,13 @@ several owners find the same weights to the last bit.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from skdp._arrays import FloatArray
+from skdp._arrays import FloatArray, IntArray
 from skdp.ensemble._trees import CodedColumns, Draws
 from skdp.sums._leaves import Tree, add_values, find_leaves
 
@@ -62,7 +64,14 @@ class MadeUpRecords:
 
     def spread(self) -> float:
         """Root mean square of what the trees add to a raw prediction."""
-        return float(np.sqrt(np.mean(self._added[:_N_RECORDS] ** 2)))
+        whole, unit = self._whole()
+        squares = float((whole[:_N_RECORDS] ** 2).sum())
+        return unit * math.sqrt(squares / (_N_RECORDS * whole.shape[1]))
+
+    def _whole(self) -> tuple[IntArray, float]:
+        """Predictions as whole multiples of a unit; sums of squares are then exact."""
+        unit = max(float(np.abs(self._added).max()), 1e-300) / 2**_BITS
+        return np.rint(self._added / unit).astype(np.int64), unit
 
     def column_weights(self) -> FloatArray:
         """How often the trees to come shall cut each column; the weights add up to 1.
@@ -70,10 +79,8 @@ class MadeUpRecords:
         The importance of a column is the mean square of the change by redrawing it. The
         weight is in proportion to its root, since the step that is still to be made is.
         """
-        n_outputs = self._added.shape[1]
-        largest = max(float(np.abs(self._added).max()), 1e-300)
-        whole = np.rint(self._added / largest * 2.0**_BITS).astype(np.int64)
-        blocks = whole.reshape(self._n_columns + 1, _N_RECORDS, n_outputs)
+        whole, _ = self._whole()
+        blocks = whole.reshape(self._n_columns + 1, _N_RECORDS, whole.shape[1])
         squares = ((blocks[1:] - blocks[0]) ** 2).sum(axis=(1, 2)).astype(np.float64)
         above = np.maximum(squares - _NOISE * squares.min(), 0.0)
         roots = np.sqrt(above) + 1.0  # never all 0
