@@ -178,7 +178,7 @@ def test_gains_are_clipped_to_a_multiple_of_what_trees_add(monkeypatch):
     monkeypatch.setattr(MadeUpRecords, "spread", noted)
     codes = codes_of(MIXED, 500, 0)
     task = task_of("logistic", len(codes))
-    solver = solver_of(task, n_estimators=70, max_depth=3, gains_share=0.1)
+    solver = solver_of(task, n_estimators=70, learning_rate=0.005, gains_share=0.1)
     source = source_of(codes, targets_of("logistic", codes))
     answers = answers_for(solver.plan(task), source, 0.01, "replace_one", SpyNoise(0))
     solver.run(answers, task, Progress())
