@@ -21,6 +21,7 @@ from benchmarks._models import Facts, quietly_fitted
 from benchmarks._runner import Line, benchmark, line, pair
 from benchmarks._tables import declared, parts
 from skdp.ensemble._boosting import NewtonBoosting
+from skdp.ensemble._trees import RandomTrees, TreeDraws
 
 _TABLE = "adult"
 # Tables whose bands constants were settled on, and tables kept apart.
@@ -36,17 +37,29 @@ _METRICS = (
 )
 
 
+class _Kept:
+    """Draws that repeat those of the first fit."""
+
+    def __init__(self, draws: TreeDraws, kept: list[RandomTrees]) -> None:
+        self._draws, self._kept, self._n_asked = draws, kept, 0
+
+    def draw(self, *args: Any) -> RandomTrees:
+        self._n_asked += 1
+        if self._n_asked > len(self._kept):
+            self._kept.append(self._draws.draw(*args))
+        return self._kept[self._n_asked - 1]
+
+
 @contextmanager
 def same_trees() -> Iterator[None]:
     """Trees of the first fit serve all; what its noise says of codes is in them."""
-    draw, kept = NewtonBoosting.trees, []
+    draws = NewtonBoosting.draws
+    kept: list[RandomTrees] = []
 
-    def trees(*args: Any) -> Any:
-        if not kept:
-            kept.append(draw(*args))
-        return kept[0]
+    def repeated(*args: Any) -> Any:
+        return _Kept(draws(*args), kept)
 
-    with patch.object(NewtonBoosting, "trees", trees):
+    with patch.object(NewtonBoosting, "draws", repeated):
         yield
 
 

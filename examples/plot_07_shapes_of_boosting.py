@@ -40,9 +40,9 @@ print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
 # %%
 # What is declared
 # ----------------
-# Trees are drawn from the declarations alone: no look at the data is needed for where
-# they cut, and none is paid for. A direction is a fact that is known beforehand as
-# well: all else the same, more years of school shall not lower the prediction.
+# Trees are drawn from the declarations and from numbers that the fit has released. A
+# direction is a fact that is known beforehand as well: all else the same, more years of
+# school shall not lower the prediction.
 if data.name == "adult":
     declared = ADULT_BOUNDS | ADULT_CATEGORIES
     directions = {"education-num": 1, "hours-per-week": 1}
@@ -58,8 +58,10 @@ else:
 # ----------------------
 # **The scores are computed from raw test data. They are not private.**
 #
-# The default takes trees of one, two and all columns in turn. ``max_interaction=2``
-# leaves out the last kind, which is all it takes to be a sum of curves and heat maps.
+# Boosting begins with a linear model, and grows trees if there are enough records and
+# the first trees help. The default takes trees of two and of all columns in turn.
+# ``max_interaction=2`` leaves out the second kind, which is all it takes to be a sum of
+# curves and heat maps.
 PUBLIC = {"delta": 1e-6, "classes": [0, 1], "columns": declared}
 EPSILONS = (0.5, 1.0, 4.0)
 REPEATS = 2
@@ -100,7 +102,7 @@ model = kept["boosting, pairs", 1.0]
 functions = model.shape_functions_
 print(f"\n{model.privacy_}")
 print(f"\nIntercept {functions.intercept[0]:.3f}, and of {shown[0]}:")
-print(functions.curve(shown[0]).round(3).iloc[::8].to_string(index=False))
+print(functions.curve(shown[0]).round(3).iloc[::16].to_string(index=False))
 importances = sorted(
     zip(model.feature_importances_, map(str, model.feature_names_in_), strict=True)
 )

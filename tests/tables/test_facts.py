@@ -90,7 +90,7 @@ VIEWS = {
             "is_row_major": False,
             "amplification": BASIS.terms,
             "cells": D,
-            "largest_block": MOST_ROWS,
+            "largest_block": 2**20,
         },
     ),
     Bucket: (
