@@ -22,6 +22,7 @@ TEST_REPLAY = "tests/audit/test_replay.py"
 HONEST = f"{TEST_REPLAY}::test_honest_is_within_the_claim_and_half_the_noise_is_caught"
 PAID = f"{TEST_REPLAY}::test_every_answer_of_a_model_is_on_its_record"
 TEST_ANSWERS = "tests/contract/test_answers.py"
+TWO_PLANS = "tests/contract/test_two_plans.py"
 
 BUGS: list[Bug] = [
     # ------------------------------------------------------------------ answers
@@ -128,6 +129,15 @@ BUGS: list[Bug] = [
             PAID + "[centred numbers gaussian zero_out]",
             f"{TEST_ANSWERS}::test_a_part_has_the_noise_that_it_pays_for",
         ),
+    ),
+    Bug(
+        "the other plan of a part uses nothing up",
+        "accounting",
+        ANSWERS,
+        "        self._take(line)\n        multiplier = part.multiplier(",
+        "        if not instead:\n            self._take(line)\n"
+        "        multiplier = part.multiplier(",
+        (f"{TWO_PLANS}::test_only_one_of_two_plans_is_used",),
     ),
     Bug(
         "fine noise leaves",
@@ -248,6 +258,30 @@ BUGS: list[Bug] = [
         )
 """,
         (f"{TEST_ANSWERS}::test_lines_that_cost_the_same_are_all_paid",),
+    ),
+    Bug(
+        "of two plans the cheaper one is charged",
+        "accounting",
+        PLAN,
+        "        return max(events, key=lambda event: event.mu_squared)\n",
+        "        return min(events, key=lambda event: event.mu_squared)\n",
+        (f"{TWO_PLANS}::test_rounding_of_shares_is_charged_at_the_dearer_plan",),
+    ),
+    Bug(
+        "two plans of different cost are declared",
+        "accounting",
+        PLAN,
+        "not math.isclose(one, other, rel_tol=1e-9)",
+        "not math.isclose(one, other, rel_tol=0.2)",
+        (f"{TWO_PLANS}::test_two_plans_have_one_cost_and_one_kind_of_noise",),
+    ),
+    Bug(
+        "two plans are compared without the costs that they declare",
+        "accounting",
+        PLAN,
+        "        return None if self.declared is not None else found\n",
+        "        return found\n",
+        (f"{TWO_PLANS}::test_two_plans_have_one_cost_and_one_kind_of_noise",),
     ),
     Bug(
         "noise of correlated answers forgets the rounding of their sums",
@@ -454,6 +488,29 @@ BUGS: list[Bug] = [
         "model = replace(growth.model(), curves=curves, shares=margins)",
         "model = replace(growth.model(), shares=margins)",
         ("tests/ensemble/test_linear_start.py::test_a_model_is_the_sum_of_its_shapes",),
+    ),
+    Bug(
+        "gains are not clipped by what trees add",
+        "model",
+        BOOSTING,
+        "    clip = max(min(clip, farthest), 1e-6 * clip)\n",
+        "",
+        (
+            "tests/ensemble/test_adaptive.py"
+            "::test_gains_are_clipped_to_a_multiple_of_what_trees_add",
+        ),
+    ),
+    Bug(
+        "groups of columns are forgotten when columns have weights",
+        "model",
+        TREES,
+        "            pool.append(others.pop(_chosen(weights[others], rng)))\n",
+        "            others = [j for j in range(len(weights)) if j not in pool]\n"
+        "            pool.append(others.pop(_chosen(weights[others], rng)))\n",
+        (
+            "tests/ensemble/test_adaptive.py"
+            "::test_weighted_columns_of_a_tree_are_of_one_group",
+        ),
     ),
     Bug(
         "the seed of trees follows from the table",

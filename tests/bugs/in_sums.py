@@ -88,6 +88,17 @@ OF_THE_ADDER = [
 
 OF_COUNTS = [
     Bug(
+        "codes of a group are counted twice",
+        "sensitivity",
+        f"{SUMS}/_counts.py",
+        "Entries((np.array(group, dtype=np.uint8)[block.X[:, column]],), size)",
+        "Entries((np.array(group, dtype=np.uint8)[block.X[:, column]],) * 2, size)",
+        (
+            f"{TEST}code_counts.py"
+            "::test_no_neighbour_is_farther_than_the_bound_which_is_attained",
+        ),
+    ),
+    Bug(
         "an exchange of codes moves no more than a missing record",
         "sensitivity",
         f"{SUMS}/_counts.py",

@@ -61,7 +61,7 @@ def test_moments():
 
 
 def test_counts_and_sums():
-    assert covers(CodeCounts((0, 1), (3, 4)).bound())
+    assert covers(CodeCounts((0, 1), ((0, 0, 1), (0, 1, 2, 3))).bound())
     assert covers(StateSums(7, 100, 2, even_knots(4)).bound())
     low, high = np.zeros(3), np.ones(3)
     for kind in (SQUARES, PRESENCE):

@@ -98,7 +98,9 @@ _TREE_CODES = codes_of(MIXED, N)
 
 EXAMPLES = {
     "counts": Example(Counts(np.array([[-0.3] * D, [0.4] * D])), _CUBE, _LABELS),
-    "codes": Example(CodeCounts((0, 2), (5, 5)), _CODES, _LABELS, 200),
+    "codes": Example(
+        CodeCounts((0, 2), ((0, 0, 1, 1, 2), _CELLS)), _CODES, _LABELS, 200
+    ),
     "states": Example(StateSums(9, N, 2), _STATES, _LABELS),
     "dense states": Example(StateSums(9, N, 2), _STATES.toarray(), _LABELS),
     "knots": Example(StateSums(9, N, 2, even_knots(7)), _STATES, _TARGETS),
