@@ -35,6 +35,7 @@ from skdp.losses._regression import QuantileLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Answers, Released, View
+from skdp.privacy.release._door import owners_now
 from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._default_rules import (
     STATES,
@@ -360,6 +361,14 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
                 "already, and clipping them would estimate another quantile. Got a "
                 "number. Leave it out."
             )
+        if owners_now() is not None:
+            # Owners must know their rounds before a fit, and a trial decides on them.
+            if given.get("trial_share"):
+                raise Refused(
+                    "trial_share must be None or 0 for several owners, who must know "
+                    "the number of answers before a fit. Got more. Leave it out."
+                )
+            given = {**given, "trial_share": 0.0}
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, budget, mu), **given})
         shares = planned._shares(task)

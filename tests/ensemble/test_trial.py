@@ -9,8 +9,10 @@ import pytest
 
 from skdp._fit import Progress
 from skdp.ensemble import _boosting
+from skdp.exceptions import Refused
 from skdp.privacy import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.release._door import asking
 from tests.door import answers_for
 from tests.ensemble.coded import Columns, codes_of, source_of
 from tests.ensemble.fits import solver_of, task_of
@@ -123,3 +125,16 @@ def test_without_a_trial_the_plan_has_one_way():
         assert solver.n_tried == 0
         parts = solver.plan(task).lines
         assert all(getattr(part, "instead", None) is None for part in parts)
+
+
+def test_several_owners_know_their_rounds_before_a_fit():
+    task = task_of("logistic", N, columns=COLUMNS, init="linear")
+    assert solver_of(task, BUDGET).n_tried > 0
+    with asking(object()):
+        alone = solver_of(task, BUDGET)
+        with pytest.raises(Refused, match="trial_share must be None or 0 for several"):
+            solver_of(task, BUDGET, trial_share=0.1)
+    assert alone.n_tried == 0 and alone.n_estimators > 0
+    assert [
+        line for line in alone.plan(task).lines if getattr(line, "instead", 0)
+    ] == []
