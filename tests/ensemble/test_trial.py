@@ -134,7 +134,8 @@ def test_several_owners_know_their_rounds_before_a_fit():
         alone = solver_of(task, BUDGET)
         with pytest.raises(Refused, match="trial_share must be None or 0 for several"):
             solver_of(task, BUDGET, trial_share=0.1)
-    assert alone.n_tried == 0 and alone.n_estimators > 0
+    assert alone.n_tried == 0
+    assert alone.n_estimators > 0
     assert [
         line for line in alone.plan(task).lines if getattr(line, "instead", 0)
     ] == []
