@@ -56,11 +56,12 @@ def noise_of(
                 fresh[j] += noisy @ noisy.transpose(0, 2, 1)
                 pulled[j] += noisy @ part.T
             if len(key) == 2:
-                mean = shares[0] @ each[0]
-                each = [each[0] - mean, each[1]]
-                noise[key] += _variance(cells.reshape(sizes), *each, deviations**2)
-    for j, own in enumerate(weights):
-        noise[(j,)] = _corrected(boosted, j, fresh[j], pulled[j], own)
+                first, second = each
+                first = first - shares[0] @ first
+                squares = deviations**2
+                noise[key] += _variance(cells.reshape(sizes), first, second, squares)
+    for j, of_codes in enumerate(weights):
+        noise[(j,)] = _corrected(boosted, j, fresh[j], pulled[j], of_codes)
     return {key: np.sqrt(np.maximum(table, 0.0)) for key, table in noise.items()}
 
 

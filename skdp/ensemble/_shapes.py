@@ -441,6 +441,9 @@ def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -
     leaves = _leaves(bound.trees, bins)
     tables = _tables(bound, leaves, bins, shares_or_even(bins, {}))
     weights = shares_or_even(bins, boosted.shares)
+    # Curves are corrected by all trees; a model with larger trees shows no noise.
+    small = [len(key) <= 2 for key in boosted.trees.columns]
+    boosted = _some(boosted, np.flatnonzero(small))
     noise = noise_of(boosted, _leaves(boosted.trees, bins), bins, weights)
     n_values = tuple(column.n_values for column in bins.columns)
     tables = monotone(tables, directions, n_values)
