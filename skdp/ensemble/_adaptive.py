@@ -25,7 +25,7 @@ _N_RECORDS = 512
 _EVEN = 0.2
 # Part of the least importance that all columns have: noise alone makes it.
 _NOISE = 0.8
-# Importances are whole multiples of this part of the largest prediction's square.
+# The largest prediction is this power of 2 in units, in which predictions are whole.
 _BITS = 20
 
 

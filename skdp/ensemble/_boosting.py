@@ -527,9 +527,9 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             found = self.linear.run(part, every, base, progress)
             start, curves = found.constant, self.linear.curves(every, found)
         start = self._weighted(task, start)
-        model = replace(without_trees(task.columns, start, curves), shares=margins)
         if not self.n_estimators:
-            return model
+            model = without_trees(task.columns, start, curves)
+            return replace(model, shares=margins)
         growth = _Growth(self, task, base, shares, curves, start, progress)
         view = None if curves is None else curves.before
         if asking.has("trial"):

@@ -162,7 +162,8 @@ class LinearStart:
 
     def sensitivity(self) -> float:
         """Largest sensitivity of one query, under the adjacency."""
-        return self.descent.sensitivity(self.objective)
+        both = [self.descent] if self.rest is None else [self.descent, self.rest]
+        return max(descent.sensitivity(self.objective) for descent in both)
 
     def view(self, margins: tuple[FloatArray, ...], source: Source) -> CodeSource:
         """Coded records as rows."""
