@@ -157,7 +157,7 @@ feature_importances_ : ndarray of shape (n_features_in_,)
 bins_ : Bins
     Codes of the declared columns. Public.
 tree_seed_ : int
-    Seed from which the trees were drawn. Public.
+    Seed from which the trees were drawn. Public. Only if trees were drawn.
 shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
     Factor on the values of all trees, chosen by noisy sums of the reductions of the
     loss. 0.0: only the model to which the trees are added is left, because the first

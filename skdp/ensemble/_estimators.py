@@ -204,17 +204,23 @@ class GradientBoosting(FittedTrees, PrivateModel):
         directions, groups = self._constraints(loss)
         n_features = len(self.encoder_._names)
         task = self._task(loss, n_samples, n_features, self.bins_)
-        # Public: trees hide nothing, and are independent of the noise.
-        task = replace(task, groups=groups, seed=door.public_seed())
+        task = replace(task, groups=groups)
         is_user = is_of_users(task.adjacency)
         table = of_users(PUBLIC_OF_DECLARED) if is_user else PUBLIC_OF_DECLARED
         planned = replace(
-            self._planned(task, budget),
-            assumed_public=(*table, _SEED, *assumed_public),
+            self._planned(task, budget), assumed_public=(*table, *assumed_public)
         )
+        for name in ("tree_seed_", "shrinkage_"):
+            self.__dict__.pop(name, None)
+        if planned.solver.params["n_estimators"]:
+            # Public: trees hide nothing, and are independent of the noise.
+            self.tree_seed_ = door.public_seed()
+            planned = replace(
+                planned,
+                problem=replace(task, seed=self.tree_seed_),
+                assumed_public=(*table, _SEED, *assumed_public),
+            )
         boosted = fit(self, planned, in_memory(source), door)
-        self.tree_seed_ = task.seed
-        self.__dict__.pop("shrinkage_", None)
         if boosted.shrinkage is not None:
             self.shrinkage_ = boosted.shrinkage
         self._model = constrained(self.bins_, boosted, directions)

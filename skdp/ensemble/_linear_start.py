@@ -141,7 +141,11 @@ class LinearStart:
             shares = replace(shares, targets=0.0, mean=0.0)
             return GatedDescent(shares=shares, pace=Pace.of(objective, flow))
 
-        first = math.sqrt(share) * signal_to_noise
+        # Rows are not clipped in predictions: a long row learns more in a step, and has
+        # more noise. Of no factor, this one and its square, this one did best on the
+        # tables; the square lost .005 of log-loss on kddcup99.
+        short = math.sqrt(min(row_norm(1.0, len(columns.n_bins)), 1.0))
+        left, first = short * left, short * math.sqrt(share) * signal_to_noise
         return cls(
             objective=objective,
             features=features,

@@ -94,6 +94,10 @@ def _shares(noisy: ReleasedHistogram) -> FloatArray:
 _LEAST_CURVATURE = 0.5
 # Learning rate below which the noise in steps averages out over many trees.
 _AVERAGED = 0.1
+# The error of a sample is the same in all trees that cut a column, so that it counts as
+# often as so many. With 1 instead, tables of 4,000 to 13,000 records lost .003 of
+# log-loss and .004 to .006 of R2; with 16 covertype lost .003 at epsilon 4.
+_SEEN = 8.0
 
 
 class LeafSteps:
@@ -148,7 +152,7 @@ class LeafSteps:
         self._noise += noise
         sums, curvature = self._read(released.value[is_reached], noise)
         step = self._scale.step
-        doubt = self._scale.sampling * curvature
+        doubt = _SEEN * self._scale.sampling * curvature
         explained = doubt + self._averaged * (step * noise) ** 2
         spread = curvature**2 * self._variance + explained
         factor = self._rate * curvature * self._variance / spread

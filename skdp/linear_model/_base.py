@@ -29,7 +29,6 @@ from skdp.exceptions import CoefficientErrorsWarning
 from skdp.io._table import Table, TakesSources
 from skdp.linear_model._rows import (
     LinearRows,
-    centred_knots,
     encoded_unseen,
     encoder_of,
     knots_within,
@@ -406,7 +405,7 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
             objective = self._planned_objective(n_samples, n_features, budget)
             return self._planned(objective, budget, None)
         is_centred = self._will_centre()
-        knots = centred_knots if is_centred else knots_within(budget, self.adjacency)
+        knots = knots_within(budget, self.adjacency)
         own = clone(self)
         own.encoder_, encoding = encoded_unseen(
             self.columns,

@@ -10,7 +10,6 @@ from skdp._base import Forecast
 from skdp._checks import check_count, check_real
 from skdp.linear_model._base import planned_fit
 from skdp.linear_model._rows import (
-    centred_knots,
     encoded_unseen,
     knots_within,
     states_of,
@@ -122,7 +121,7 @@ def forecast(
     if columns is not None:
         remedy = "Encoded rows of declared columns have norm at most 1."
         check_real("data_norm", data_norm, low=1.0, high=1.0, remedy=remedy)
-        knots = centred_knots if takes_default else knots_within(budget, adjacency)
+        knots = knots_within(budget, adjacency)
         encoding = encoded_unseen(columns, n_samples, n_features, knots, budget)[1]
         n_features = encoding.basis.shape[1]
     remedy = "Pass the number of columns, or declare each in 'columns'."

@@ -30,13 +30,6 @@ from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 _MOST_CURVES = 100
 # The default of `data_norm`; any other was chosen for the rows.
 _DEFAULT_NORM = 1.0
-# Intervals of curves on centred rows. 16 are as good, and 64 were never better.
-_INTERVALS = 32
-
-
-def centred_knots(n_samples: int, n_columns: int) -> int:
-    """Number of knots for centred rows; coarse hats have most of a row's norm."""
-    return 1 + _INTERVALS
 
 
 def knots_within(
@@ -221,9 +214,7 @@ def rows_to_fit(
         _warn_of_undeclared_rows(model, table, budget)
         return rows
     encoder = encoder_of(model.columns, budget, has_lines=has_lines)
-    knots: KnotRule = centred_knots
-    if not is_centred:
-        knots = knots_within(budget, model.adjacency, users, n_parts)
+    knots = knots_within(budget, model.adjacency, users, n_parts)
     encoding, cells = encoder._fit(table, knots)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):

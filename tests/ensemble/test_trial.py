@@ -82,8 +82,8 @@ def test_a_sum_of_effects_continues_the_line(loss, least):
 def test_both_ways_spend_the_whole_budget_and_no_more(loss, adjacency, monkeypatch):
     """Each answer that is given is on the event, whichever way a fit takes."""
     costs, counts = [], []
-    for gain in (0.0, 1.0):
-        monkeypatch.setattr(_boosting, "best_share", lambda gains, own=gain: own)
+    for grows in (False, True):
+        monkeypatch.setattr(_boosting, "helps", lambda gain, own=grows: own)
         _, answers, noise, _ = fit("additive", loss, adjacency=adjacency)
         paid = sum(draw.noise_multiplier**-2 for draw in noise.draws)
         assert paid == pytest.approx(answers.event.mu_squared, rel=1e-9)
@@ -97,7 +97,7 @@ def test_both_ways_spend_the_whole_budget_and_no_more(loss, adjacency, monkeypat
 
 def test_a_line_that_continues_gets_better_with_the_rest(monkeypatch):
     """The rest of the descent begins at the first weights, which were not shrunk."""
-    monkeypatch.setattr(_boosting, "best_share", lambda gains: 0.0)
+    monkeypatch.setattr(_boosting, "helps", lambda gain: False)
     seen = []
     honest = _boosting.LinearStart.run
 
