@@ -46,7 +46,8 @@ class MadeUpRecords:
         rng = check_random_state(0)  # NumPy never changes its draws for a seed
         self._n_columns = len(columns.n_bins)
         one, other = (
-            np.column_stack([_drawn(each, rng) for each in shares]) for _ in range(2)
+            np.column_stack([drawn_codes(each, rng, _N_RECORDS) for each in shares])
+            for _ in range(2)
         )
         copies = [one]
         for j in range(self._n_columns):
@@ -90,9 +91,9 @@ class MadeUpRecords:
         )
 
 
-def _drawn(shares: FloatArray, rng: Draws) -> NDArray[np.uint8]:
+def drawn_codes(shares: FloatArray, rng: Draws, n_records: int) -> NDArray[np.uint8]:
     """Codes of made-up records."""
     below = np.cumsum(shares)
-    at = rng.random_sample(_N_RECORDS) * below[-1]
+    at = rng.random_sample(n_records) * below[-1]
     codes = np.searchsorted(below, at, side="right")
     return np.asarray(np.minimum(codes, len(shares) - 1), dtype=np.uint8)

@@ -19,6 +19,15 @@ from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._input import weighted_by
 from skdp._row_threads import n_threads_for
 from skdp.ensemble._adaptive import MadeUpRecords
+from skdp.ensemble._gains import (
+    GAINS,
+    SHARES,
+    EffectiveParameters,
+    best_share,
+    gains_of,
+    helps,
+    without_optimism,
+)
 from skdp.ensemble._linear_start import (
     Curves,
     LinearStart,
@@ -56,11 +65,9 @@ from skdp.solvers._target_base import (
 from skdp.sums._counts import CodeCounts
 from skdp.sums._leaves import (
     MOST_CURVATURE,
-    MOST_GAIN,
     GrownTrees,
     LeafSums,
     LeafTerms,
-    ModelGains,
     add_values,
     find_leaves,
 )
@@ -138,77 +145,10 @@ def without_trees(
     return BoostedTrees(uncut(columns), none, start, none, curves)
 
 
-# -------------------------------------------------------------- Validation of the trees
-# One query at the end asks how much smaller the loss is with all trees, or with a
-# fraction of what they add, than with the start alone. The release keeps the best
-# fraction.
-
-
-# Fractions that are tried, in falling order.
-SHARES = (1.0, 0.5, 0.25)
-# Gains that differ by fewer deviations of their noise count as equal.
-_AS_GOOD = 0.5
-# The gains; the noise is that in one, over the bound to which gains are clipped.
-GAINS = SideQuestion(0.01, 0.006, 0.05)
-# The same bound for errors in units of two deviations: half of 1/4, times one and a
-# half.
-_CLIP_OF_TARGETS = 0.2
-# Deviations of its noise that a gain by all trees must exceed.
-_GAIN_FROM = 2.0
-# The same for a trial.
-_TRIAL_FROM = 3.0
-# Clip of gains, over the clip of residuals times the root mean square of what the trees
-# add on made-up records. With 8, gains of numbers drowned in noise: a trial saw none of
-# protein_casp at epsilon 1, where trees gain .03 of R2.
-_FARTHEST_GAIN = 3.0
-
-
-def gains_of(
-    task: BoostingTask,
-    grown: GrownTrees,
-    scale: Scale,
-    farthest: float,
-    shares: tuple[float, ...] = SHARES,
-) -> ModelGains:
-    """The query about the gain by fractions of all trees.
-
-    Gains are clipped to `farthest`, and to a multiple of a constant's loss.
-    """
-    clip = _clip(len(grown.start))
-    if task.is_regression:
-        clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
-    clip = max(min(clip, farthest), 1e-6 * clip)
-    return ModelGains(task.loss, grown, shares, clip, task.n_samples)
-
-
-def helps(gain: Released | None) -> bool:
-    """Whether noise alone is unlikely to make the gain by the trees of a trial."""
-    return gain is not None and gain.value[0] > _TRIAL_FROM * gain.deviation
-
-
-def best_share(gains: Released) -> float:
-    """The largest share of the trees whose gain is about the best; 0 if none gains.
-
-    "About" means that noise cannot tell the two gains apart. A gain by all trees counts
-    if it exceeds `_GAIN_FROM` deviations of its noise; for a share of the trees the
-    limit is that share of it.
-    """
-    noise = gains.deviation
-    as_good = gains.value >= gains.value.max() - _AS_GOOD * noise
-    first = int(np.argmax(as_good))
-    share = SHARES[first]
-    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
-
-
 def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:
     """The model with its trees' values multiplied by the share."""
     values, deviations = share * model.values, share * model.deviations
     return replace(model, values=values, deviations=deviations, shrinkage=share)
-
-
-def _clip(n_outputs: int) -> float:
-    """Clip of gains: about 1.5 times the loss of a model that knows nothing."""
-    return 1.5 * math.log(max(n_outputs, 2))
 
 
 # ----------------------------------------------------------------------- NewtonBoosting
@@ -540,7 +480,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         if not self.n_estimators:
             model = without_trees(task.columns, start, curves)
             return replace(model, shares=margins)
-        growth = _Growth(self, task, base, shares, curves, start, progress)
+        growth = _Growth(self, task, base, shares, margins, curves, start, progress)
         view = None if curves is None else curves.before
         if asking.has("trial"):
             gain = growth.grow(asking.part("trial", view), self.n_tried, (1.0,))
@@ -590,6 +530,7 @@ class _Growth:
         task: BoostingTask,
         base: Base,
         shares: FloatArray | None,
+        margins: Mapping[int, FloatArray],
         curves: Curves | None,
         start: FloatArray,
         progress: Progress,
@@ -605,6 +546,11 @@ class _Growth:
         self._made_up = MadeUpRecords(
             task.columns, tuple(np.split(every, sizes)), task.n_outputs
         )
+        # The variance of residuals is known for labels alone.
+        self._parameters = None
+        if not task.is_regression:
+            every_share = shares_or_even(task.columns, margins)
+            self._parameters = EffectiveParameters(every_share, task.n_outputs)
         self._grown = GrownTrees.of(start)
         self._drawn: RandomTrees | None = None
         self._values: list[FloatArray] = []
@@ -620,18 +566,22 @@ class _Growth:
             trees = self._with_tree(t)
             query = LeafSums(self._terms, trees[t], self._grown, n)
             released = asking.ask("trees", query)
-            values, deviations = self._steps.next(released, trees.is_reached(t))
-            self._values.append(values)
-            self._deviations.append(deviations)
-            self._made_up.add(trees[t], values)
-            self._grown = self._grown.plus(trees[t], values)
+            found = self._steps.next(released, trees.is_reached(t))
+            self._values.append(found.values)
+            self._deviations.append(found.deviations)
+            self._made_up.add(trees[t], found.values)
+            if self._parameters is not None:
+                self._parameters.add(trees[t], found.learned)
+            self._grown = self._grown.plus(trees[t], found.values)
             self._progress.step(t + 1, self._solver.n_estimators)
         if not self._solver.gains_share:
             return None
-        # A record's gain is about its residual times what the trees add.
-        farthest = _FARTHEST_GAIN * self._terms.clip * self._made_up.spread()
-        gains = gains_of(self._task, self._grown, self._scale, farthest, shares)
-        return asking.ask("gains", gains)
+        spread = self._terms.clip * self._made_up.spread()
+        query = gains_of(self._task, self._grown, self._scale, spread, shares)
+        gains = asking.ask("gains", query)
+        if self._parameters is None:
+            return gains
+        return without_optimism(gains, shares, self._parameters.number)
 
     def _with_tree(self, t: int) -> RandomTrees:
         """All trees so far and tree `t`, which is drawn with others if need be."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -100,6 +102,23 @@ _AVERAGED = 0.1
 _SEEN = 8.0
 
 
+class LeafValues(NamedTuple):
+    """Values of a tree's leaves; all arrays have the shape (n_leaves, n_outputs).
+
+    Parameters
+    ----------
+    values : ndarray of float64
+    deviations : ndarray of float64
+        Standard deviation of the noise in each value.
+    learned : ndarray of float64 in [0, 1]
+        Fraction of a leaf's Newton step that its value makes.
+    """
+
+    values: FloatArray
+    deviations: FloatArray
+    learned: FloatArray
+
+
 class LeafSteps:
     """Shrunk Newton steps of tree after tree.
 
@@ -139,13 +158,8 @@ class LeafSteps:
         noise = self._scale.step * self._terms.weight * self._noise
         return np.asarray(total / noise if noise > 0 else 0.0 * total)
 
-    def next(
-        self, released: Released, is_reached: NDArray[np.bool_]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Values and deviations of their noise, of shape (n_leaves, n_outputs).
-
-        They are 0 in leaves that no record can reach.
-        """
+    def next(self, released: Released, is_reached: NDArray[np.bool_]) -> LeafValues:
+        """Values of the leaves; all is 0 in leaves that no record can reach."""
         noise = released.deviation
         k = self._terms.n_outputs
         self._curvature += released.value[is_reached, k:].sum(axis=0)
@@ -157,10 +171,11 @@ class LeafSteps:
         spread = curvature**2 * self._variance + explained
         factor = self._rate * curvature * self._variance / spread
         shape = (len(is_reached), self._terms.n_outputs)
-        values, deviations = np.zeros(shape), np.zeros(shape)
-        values[is_reached] = np.clip(-factor * step * sums, -self._box, self._box)
-        deviations[is_reached] = factor * step * noise
-        return values, deviations
+        found = LeafValues(*(np.zeros(shape) for _ in range(3)))
+        found.values[is_reached] = np.clip(-factor * step * sums, -self._box, self._box)
+        found.deviations[is_reached] = factor * step * noise
+        found.learned[is_reached] = factor * curvature
+        return found
 
     def _read(self, value: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
         """Sums of residuals, and curvatures that are above 0."""

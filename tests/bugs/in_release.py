@@ -11,6 +11,7 @@ SHARED = "skdp/privacy/release/_shared.py"
 FIT = "skdp/_fit.py"
 BASE = "skdp/_base.py"
 BOOSTING = "skdp/ensemble/_boosting.py"
+GAINS = "skdp/ensemble/_gains.py"
 BOOSTED = "skdp/ensemble/_estimators.py"
 TREES = "skdp/ensemble/_trees.py"
 NETWORK = "skdp/neural_network/_network.py"
@@ -492,8 +493,8 @@ BUGS: list[Bug] = [
     Bug(
         "gains are not clipped by what trees add",
         "model",
-        BOOSTING,
-        "    clip = max(min(clip, farthest), 1e-6 * clip)\n",
+        GAINS,
+        "    clip = max(min(clip, _FARTHEST_GAIN * spread), 1e-6 * clip)\n",
         "",
         (
             "tests/ensemble/test_adaptive.py"
@@ -516,10 +517,8 @@ BUGS: list[Bug] = [
         "the seed of trees follows from the table",
         "fact",
         BOOSTED,
-        "task = replace(task, groups=groups, seed=door.public_seed())",
-        "task = replace(\n"
-        "            task, groups=groups, seed=int(np.sum(in_memory(source).whole().y))"
-        " % 2**32\n        )",
+        "self.tree_seed_ = door.public_seed()",
+        "self.tree_seed_ = int(np.sum(in_memory(source).whole().y)) % 2**32",
         (HONEST + "[trees gaussian replace_one]",),
     ),
     Bug(

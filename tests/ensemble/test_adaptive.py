@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdp._fit import Progress
-from skdp.ensemble import _adaptive, _boosting
+from skdp.ensemble import _adaptive, _gains
 from skdp.ensemble._adaptive import MadeUpRecords
 from skdp.ensemble._trees import TreeDraws
 from tests.door import answers_for
@@ -165,7 +165,7 @@ def test_broken_twin_whose_weights_know_the_records_is_seen(monkeypatch):
 
 def test_gains_are_clipped_to_a_multiple_of_what_trees_add(monkeypatch):
     asked, spreads = [], []
-    honest, spread = _boosting.ModelGains, MadeUpRecords.spread
+    honest, spread = _gains.ModelGains, MadeUpRecords.spread
 
     def seen(*facts):
         asked.append(honest(*facts))
@@ -175,7 +175,7 @@ def test_gains_are_clipped_to_a_multiple_of_what_trees_add(monkeypatch):
         spreads.append(spread(self))
         return spreads[-1]
 
-    monkeypatch.setattr(_boosting, "ModelGains", seen)
+    monkeypatch.setattr(_gains, "ModelGains", seen)
     monkeypatch.setattr(MadeUpRecords, "spread", noted)
     codes = codes_of(MIXED, 500, 0)
     task = task_of("logistic", len(codes))

@@ -60,7 +60,7 @@ def test_an_interaction_grows_trees(loss):
         assert model.shrinkage > 0
         codes, _ = table("interaction", loss, seed=9)
         raw, score = model.raw(codes)[:, 0], signal_of("interaction", codes)
-        assert np.corrcoef(raw, score)[0, 1] > 0.8
+        assert np.corrcoef(raw, score)[0, 1] > 0.75
 
 
 @pytest.mark.parametrize(("loss", "least"), [("logistic", 1), ("squared", 4)])

@@ -1,4 +1,4 @@
-"""Shares of the trees that are worth the most, and units of targets."""
+"""Gains by trees: what a sample alone makes of them, and the best share of trees."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ import numpy as np
 import pytest
 
 from skdp.ensemble import _boosting as module
-from skdp.ensemble._boosting import best_share
+from skdp.ensemble._gains import (
+    SHARES,
+    EffectiveParameters,
+    best_share,
+    helps,
+    without_optimism,
+)
 from skdp.privacy import Budget
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Released
-from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
+from tests.ensemble.coded import (
+    MIXED,
+    codes_of,
+    draw_trees,
+    source_of,
+    targets_of,
+)
 from tests.ensemble.fits import BUDGET, fitted, solver_of, task_of
 
 
@@ -28,6 +40,65 @@ from tests.ensemble.fits import BUDGET, fitted, solver_of, task_of
 )
 def test_the_largest_share_that_is_as_good_as_the_best(gains, share):
     assert best_share(Released(np.array(gains), 1.0, 1.0)) == share
+
+
+def test_a_trial_helps_if_noise_alone_is_unlikely_to_make_its_gain():
+    assert not helps(None)
+    assert helps(Released(np.array([3.1]), 1.0, 1.0))
+    assert not helps(Released(np.array([2.9]), 1.0, 1.0))
+
+
+EVEN = tuple(np.full(size, 1 / size) for size in MIXED.n_bins)
+
+
+def parameters_of(learned, trees, n_outputs=1):
+    found = EffectiveParameters(EVEN, n_outputs)
+    for t, fraction in enumerate(learned):
+        found.add(trees[t], np.full((trees.n_leaves, n_outputs), fraction))
+    return found.number
+
+
+def test_means_of_leaves_are_one_parameter_each():
+    trees = draw_trees(MIXED, n_trees=30, max_depth=3, seed=0)
+    # Random signs estimate the number; its deviation is the root of twice the number.
+    for t in range(5):
+        n_leaves = int(trees.is_reached(t).sum())
+        found = EffectiveParameters(EVEN, 1)
+        for _ in range(2):  # the second time there is nothing left to learn
+            found.add(trees[t], np.ones((trees.n_leaves, 1)))
+            assert abs(found.number - n_leaves) < 5 * np.sqrt(2 * n_leaves)
+    assert parameters_of([0.0] * 30, trees) == 0.0
+    small, all_means = (parameters_of([f] * 30, trees) for f in (0.01, 1.0))
+    assert 0 < small < 0.02 * 30 * trees.n_leaves
+    assert 2 * small < all_means < 30 * trees.n_leaves
+    assert parameters_of([0.5] * 30, trees, 3) == pytest.approx(
+        3 * parameters_of([0.5] * 30, trees)
+    )
+
+
+def test_the_gain_of_a_share_has_its_share_of_the_optimism():
+    gains = Released(np.array([50.0, 40.0, 30.0]), 2.0, 1.0)
+    found = without_optimism(gains, SHARES, 100.0)
+    less = gains.value - found.value
+    assert less[0] > 0
+    assert less == pytest.approx(less[0] * np.array(SHARES))
+    assert found.deviation == gains.deviation
+
+
+def test_trees_that_learned_the_sample_are_dropped(monkeypatch):
+    """Gains on the records of a fit are positive, whatever the labels are."""
+    n = 3000
+    codes, shares = codes_of(MIXED, n), {}
+    task, budget = task_of("logistic", n), Budget(8.0, 1e-6)
+    for part in (module.without_optimism, lambda gains, shares, number: gains):
+        monkeypatch.setattr(module, "without_optimism", part)
+        for seed in range(6):
+            y = (np.random.default_rng(seed).random(n) < 0.5).astype(float)
+            source, noise = source_of(codes, y), NoiseSource(seed)
+            model, _ = fitted(task, source, noise, budget, 7, n_estimators=100)
+            shares.setdefault(part, []).append(model.shrinkage)
+    honest, raw = map(np.mean, shares.values())
+    assert honest < raw / 2
 
 
 def test_without_noise_any_gain_counts():
