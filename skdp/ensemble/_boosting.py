@@ -577,8 +577,8 @@ class _Growth:
         if not self._solver.gains_share:
             return None
         spread = self._terms.clip * self._made_up.spread()
-        query = gains_of(self._task, self._grown, self._scale, spread, shares)
-        gains = asking.ask("gains", query)
+        asked = gains_of(self._task, self._grown, self._scale, spread, shares)
+        gains = asking.ask("gains", asked)
         if self._parameters is None:
             return gains
         return without_optimism(gains, shares, self._parameters.number)

@@ -210,19 +210,21 @@ class GradientBoosting(FittedTrees, PrivateModel):
         planned = replace(
             self._planned(task, budget), assumed_public=(*table, *assumed_public)
         )
-        for name in ("tree_seed_", "shrinkage_"):
-            self.__dict__.pop(name, None)
+        seed = None
         if planned.solver.params["n_estimators"]:
             # Public: trees hide nothing, and are independent of the noise.
-            self.tree_seed_ = door.public_seed()
+            seed = door.public_seed()
             planned = replace(
                 planned,
-                problem=replace(task, seed=self.tree_seed_),
+                problem=replace(task, seed=seed),
                 assumed_public=(*table, _SEED, *assumed_public),
             )
         boosted = fit(self, planned, in_memory(source), door)
-        if boosted.shrinkage is not None:
-            self.shrinkage_ = boosted.shrinkage
+        found = {"tree_seed_": seed, "shrinkage_": boosted.shrinkage}
+        for name, value in found.items():
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, value)
         self._model = constrained(self.bins_, boosted, directions)
 
     def _is_constant(self) -> bool:

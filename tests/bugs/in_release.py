@@ -517,8 +517,8 @@ BUGS: list[Bug] = [
         "the seed of trees follows from the table",
         "fact",
         BOOSTED,
-        "self.tree_seed_ = door.public_seed()",
-        "self.tree_seed_ = int(np.sum(in_memory(source).whole().y)) % 2**32",
+        "seed = door.public_seed()",
+        "seed = int(np.sum(in_memory(source).whole().y)) % 2**32",
         (HONEST + "[trees gaussian replace_one]",),
     ),
     Bug(
