@@ -138,8 +138,7 @@ _NO_ARRAY = (
 class TableSource(ABC):
     """Records in files or in a database, as X of `fit`, `score` and `predict`.
 
-    A source is read block by block, as often as an estimator needs it, and is never
-    held in memory. Its target is one of its columns, so that `y` is left out.
+    A source is read block by block, as often as an estimator needs it. Its target is one of its columns, so that `y` is left out.
 
     Attributes
     ----------
@@ -167,6 +166,8 @@ class TableSource(ABC):
     # Whether several owners have the records; they answer only sums with Gaussian
     # noise.
     is_shared = False
+    # The order in which a database returns rows; empty for the source's own.
+    _order_text = ""
 
     def __init__(
         self,
@@ -439,13 +440,22 @@ class TableSource(ABC):
         (session,) = self._reads
         if self._slots is not None:
             also = (*also, self._slots.ids)
-        scanned = self._scan(names_of(reading, also))
-        some = session.counted(RowBatch.of(scanned, self.batch_size))
+        some = session.passed(names_of(reading, also), self._order_text, self._batches)
         if self._places is not None:
             some = self._places.of(some)
         if self._slots is not None:
             some = self._slots.of(some, self.users)
         yield from rows_of(some, reading, self._steps)
+
+    def _batches(self, names: tuple[str, ...]) -> Iterator[RowBatch]:
+        return RowBatch.of(self._scan(names), self.batch_size)
+
+    def keep_cells(self) -> None:
+        """Keep cells from the next pass to the end of the session, for other passes."""
+        (session,) = self._reads
+        also = (self.target, self.groups)
+        names = tuple(name for name in also if name is not None)
+        session.keep_cells(self._schema, names)
 
     @property
     def users(self) -> UserIds:
@@ -496,6 +506,7 @@ class TableSource(ABC):
             problem = error
         finally:
             self._reads.clear()
+            session.forget_cells()
         # Outside of the handler, and in no variable of this frame, so that the first
         # error is not carried along.
         told, problem = session.told(problem), None

@@ -18,6 +18,7 @@ from skdp.io._external import TableSource, applied
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Reading, Targets
 from skdp.sums._adder import present_rows
+from skdp.sums._exact import KeptRows
 from skdp.tables._source import Block, Facts, Remote, Source
 
 # Converts rows of a table of allowed cells to a solver's rows.
@@ -210,8 +211,14 @@ def _nulled(X: Any, y: Any, is_present: Any) -> tuple[Any, Any]:
     return X, y
 
 
+# Bytes of encoded rows that a fit without privacy keeps from its first pass.
+_MOST_ENCODED = 2**30
+
+
 class PresentOnly(Source):
     """The records of a source that are not null records; for ``epsilon=inf`` only.
+
+    Blocks of the first pass are kept for later passes if there is room for all.
 
     Parameters
     ----------
@@ -220,6 +227,7 @@ class PresentOnly(Source):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._kept: KeptRows[Block] = KeptRows(_MOST_ENCODED)
         self.facts = replace(source.facts, is_stable=False, holds_rows=False)
 
     @property
@@ -231,5 +239,8 @@ class PresentOnly(Source):
 
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""
+        yield from self._kept.passed(self._read)
+
+    def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():
             yield present_rows(block)

@@ -117,6 +117,9 @@ class Table:
         """The result of a call that reads the table; a source is open meanwhile."""
         return call()
 
+    def keep_cells(self) -> None:
+        """Keep the cells of a source that is open, for several fits to it."""
+
     def fitted(self, model: Model, fit: Callable[[Table], Any]) -> Model:
         """The model after a fit to this table.
 
@@ -253,6 +256,9 @@ class SourceTable(Table):
 
     def during(self, call: Callable[[], Result], label: str = "") -> Result:
         return cast(Result, self.X.during(call, label))
+
+    def keep_cells(self) -> None:
+        self.X.keep_cells()
 
     def fitted(self, model: Model, fit: Callable[[Table], Any]) -> Model:
         self._fitted(model, fit)

@@ -255,6 +255,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         # Parameters are checked before a seed is taken.
         budget = self._check_privacy_params()
         users = table.users_of_release(self, budget)
+        table.keep_cells()
         records = SearchRecords(table.X, table.y, users)
         door = self._door(budget)
         plan = self._plan(records, door)
