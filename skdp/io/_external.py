@@ -29,6 +29,7 @@ from skdp.io._session import (
     UserBuckets,
     refused,
 )
+from skdp.sums._exact import KeptRows
 from skdp.tables._columns import as_declared
 from skdp.tables._source import Remote
 
@@ -138,7 +139,8 @@ _NO_ARRAY = (
 class TableSource(ABC):
     """Records in files or in a database, as X of `fit`, `score` and `predict`.
 
-    A source is read block by block, as often as an estimator needs it. Its target is one of its columns, so that `y` is left out.
+    A source is read block by block, as often as an estimator needs it. Its target is
+    one of its columns, so that `y` is left out.
 
     Attributes
     ----------
@@ -457,6 +459,28 @@ class TableSource(ABC):
         names = tuple(name for name in also if name is not None)
         session.keep_cells(self._schema, names)
 
+    def keep_rows(self) -> None:
+        """Keep encoded rows too, for fits whose number and kind are public."""
+        (session,) = self._reads
+        session.keep_rows()
+
+    def kept_rows(
+        self, encoding: Callable[[], Any], n_bytes: float
+    ) -> KeptRows[Any] | None:
+        """Where encoded rows are kept; None if they are encoded anew.
+
+        Parameters
+        ----------
+        encoding : callable
+            Gives a value that is equal for equal encodings.
+        n_bytes : float
+            Largest memory of the rows; public.
+        """
+        (session,) = self._reads
+        if not session.has_room(n_bytes):
+            return None
+        return session.kept_rows((self, encoding()))
+
     @property
     def users(self) -> UserIds:
         """The users of the rows, within the current session. Private."""
@@ -506,7 +530,7 @@ class TableSource(ABC):
             problem = error
         finally:
             self._reads.clear()
-            session.forget_cells()
+            session.forget()
         # Outside of the handler, and in no variable of this frame, so that the first
         # error is not carried along.
         told, problem = session.told(problem), None

@@ -63,6 +63,8 @@ class Session:
 
     users: UserIds | None = None
     _cells: KeptCells | None = None
+    _rows: tuple[Any, KeptRows[Any]] | None = None
+    _keeps_rows = False
 
     def __init__(self, snapshot: Snapshot, label: str = "") -> None:
         self.snapshot, self._label = snapshot, label
@@ -84,9 +86,31 @@ class Session:
         """Keep cells from the next pass on, and these columns with them."""
         self._cells = KeptCells(schema, names, self.n_rows, self.users is not None)
 
-    def forget_cells(self) -> None:
+    def keep_rows(self) -> None:
+        """Keep encoded rows as well: the fits of this session are public."""
+        self._keeps_rows = True
+
+    def forget(self) -> None:
         """Keep nothing: an error's frames hold this object."""
-        self._cells = None
+        self._cells, self._rows = None, None
+
+    def has_room(self, n_bytes: float) -> bool:
+        """Whether encoded rows of at most this many bytes are kept; public."""
+        if not self._keeps_rows or self.users is not None:
+            return False  # the number of rows of users is private
+        taken = 0.0 if self._cells is None else self._cells.n_bytes
+        return n_bytes <= _MOST_CELLS - taken
+
+    def kept_rows(self, key: Any) -> KeptRows[Any]:
+        """Where rows of one encoding are kept, until there is another.
+
+        Equal keys stand for the same rows in the same encoding.
+        """
+        self.check_unbroken()
+        if self._rows is None or self._rows[0] != key:
+            self._rows = None  # before another takes its room
+            self._rows = key, KeptRows(math.inf)
+        return self._rows[1]
 
     def passed(
         self,
@@ -256,7 +280,8 @@ class RowBatch:
 # them, and which cells are kept says nothing about which candidates were tried.
 
 
-# Bytes of cells that are kept. As many may be kept of rows on their grid, in one fit.
+# Bytes of cells and encoded rows that are kept. As many more may be kept of rows on
+# their grid, in one fit.
 _MOST_CELLS = 2**30
 # Bytes of a cell of text, which is the number of a distinct text of its batch, and of a
 # row beside its cells.
@@ -310,13 +335,20 @@ class KeptCells:
         some = self._kept.passed(lambda: (batch.compact() for batch in read(known)))
         return (batch.select(names) for batch in some)
 
+    @property
+    def n_bytes(self) -> float:
+        """Memory of the kept cells of records; public."""
+        return 0.0 if self._kept is None else self._bytes_of(self._names)
+
     def _has_room(self, names: tuple[str, ...]) -> bool:
         """Whether columns may be kept; public."""
         if self._is_of_users:
             return _MOST_CELLS > 0
+        return self._bytes_of(names) <= _MOST_CELLS
+
+    def _bytes_of(self, names: tuple[str, ...]) -> float:
         types = [self._schema.field(name).type for name in names]
-        of_row = _ROW_BYTES + sum(map(_bytes_of, types))
-        return self._n_rows * of_row <= _MOST_CELLS
+        return self._n_rows * (_ROW_BYTES + sum(map(_bytes_of, types)))
 
 
 def _is_text(dtype: Any) -> bool:

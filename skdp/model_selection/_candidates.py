@@ -674,6 +674,8 @@ class SearchJob(Records):
 
         `say` states that the number of fits is public, so that progress may be shown.
         """
+        if say:
+            self.records.table.keep_rows()
         # Trials on one split share one copy of its records.
         taken = {
             id(split): (

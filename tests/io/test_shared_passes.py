@@ -17,19 +17,23 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
     DPGridSearchCV,
     DPLinearRegression,
     DPLogisticRegression,
     ParquetSource,
     SqlSource,
+    TableEncoder,
     private_score,
 )
 from skdp.columns import Boolean
 from skdp.exceptions import SourceError
 from skdp.io import _rows, _session
+from skdp.io._rows import StreamSource
 from skdp.io._scores import SourceScores
 from skdp.io._session import KeptCells, RowBatch
 from skdp.model_selection import resolve_scoring
@@ -113,6 +117,66 @@ def test_a_search_reads_a_table_that_fits_once(model, method, tmp_path):
     of_fit = counted(lambda: fitted(model, source))
     assert of_fit >= 1
     assert counted(lambda: searched(model, source, method)) == 1 <= 3 * of_fit
+
+
+def test_codes_of_trees_are_kept_where_cells_are_too_large(tmp_path, keeps):
+    """One byte for each of three numbers, the target, and whether a row is present."""
+    source = counting(places.numbers(), tmp_path / "t")
+    keeps(N * 12)
+    # For ten fits, for their scores, and for the last fit.
+    assert counted(lambda: searched(TREES, source)) == 3
+    # Which candidates are drawn is secret: of random ones no rows are kept.
+    assert counted(lambda: searched(TREES, source, "random_stopping")) > 3
+    keeps(N * 12 * 7 // 10 - 1)  # less than the part on which candidates are fitted
+    assert counted(lambda: searched(TREES, source)) == 12
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """One entry for each pass in which rows are encoded."""
+    found, encode = [], StreamSource._encoded
+
+    def watched(self):
+        found.append(self.n_samples)
+        yield from encode(self)
+
+    monkeypatch.setattr(StreamSource, "_encoded", watched)
+    return found
+
+
+@pytest.mark.parametrize("name", ["numbers", "curves", "regression", "trees"])
+def test_rows_of_equal_candidates_are_encoded_once(name, tmp_path, encoded):
+    frame, given = places.numbers(), {"epsilon": 3.0, "random_state": 5}
+    numbers, bounds = DPLogisticRegression(classes=[0, 1]), {"target_bounds": (0, 1)}
+    regression = DPLinearRegression(columns=COLUMNS, **bounds)
+    trees = DPGradientBoostingRegressor(columns=COLUMNS, n_estimators=2, **bounds)
+    model, grid, target = {
+        "numbers": (numbers, {"C": [0.1, 1.0, 10.0]}, "y"),
+        "curves": (LOGISTIC, {"C": [0.1, 1.0, 10.0]}, "y"),
+        "regression": (regression, {"alpha": [None, 0.1, 1.0]}, "t"),
+        "trees": (trees, {"learning_rate": [0.1, 0.2, 0.3]}, "t"),
+    }[name]
+    source = counting(frame, tmp_path / "t", target=target)
+    DPGridSearchCV(model, grid, method="composition", **given).fit(source)
+    assert encoded == [N * 7 // 10, N]  # the part of the candidates, then all
+
+
+def test_rows_of_another_encoding_are_not_taken_for_those_of_the_first(
+    tmp_path, encoded, keeps
+):
+    frame, found = places.numbers(), []
+    encoders = [TableEncoder(COLUMNS, n_knots=n, numeric="hats") for n in (3, 5, 3)]
+    model = make_pipeline(encoders[0], DPLogisticRegression(classes=[0, 1]))
+    given = {"epsilon": 3.0, "random_state": 5, "method": "composition"}
+    for n_bytes in (2**30, 0):
+        keeps(n_bytes)
+        source = counting(frame, tmp_path / "t")
+        search = DPGridSearchCV(model, {"tableencoder": encoders}, **given).fit(source)
+        found.append(str(search.cv_results_) + str(search.best_estimator_[-1].coef_))
+        encoded.append(0)
+    assert found[0] == found[1]
+    of_kept = encoded[: encoded.index(0)]
+    assert of_kept == [N * 7 // 10] * 3 + [N]
 
 
 # Readings of a table that does not fit, as the guide states them: of a fit, and of a
@@ -298,7 +362,7 @@ def test_no_cell_decides_whether_cells_are_kept(tmp_path, keeps, monkeypatch):
     keeps(N * OF_ROW)
     assert readings(tmp_path, words) == [1, 1, 1]
     keeps(N * OF_ROW - 1)
-    assert set(readings(tmp_path, words)) == {4}
+    assert set(readings(tmp_path, words)) == {3}
     # The twin: by what they take.
     keeps(N * OF_ROW)
     monkeypatch.setattr(KeptCells, "_has_room", lambda self, names: True)
