@@ -161,18 +161,29 @@ def test_rows_of_equal_candidates_are_encoded_once(name, tmp_path, encoded):
     assert encoded == [N * 7 // 10, N]  # the part of the candidates, then all
 
 
-def test_rows_of_another_encoding_are_not_taken_for_those_of_the_first(
-    tmp_path, encoded, keeps
+OTHERS = {
+    "steps": (
+        make_pipeline(TableEncoder(COLUMNS), DPLogisticRegression(classes=[0, 1])),
+        {"tableencoder__n_knots": [3, 5, 3]},
+    ),
+    # Which centres its rows, or does not.
+    "solvers": (LOGISTIC, {"solver": ["auto", "noisy_gd", "auto"]}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_candidates_of_other_encodings_have_rows_of_their_own(
+    name, tmp_path, encoded, keeps
 ):
-    frame, found = places.numbers(), []
-    encoders = [TableEncoder(COLUMNS, n_knots=n, numeric="hats") for n in (3, 5, 3)]
-    model = make_pipeline(encoders[0], DPLogisticRegression(classes=[0, 1]))
+    (model, grid), found = OTHERS[name], []
     given = {"epsilon": 3.0, "random_state": 5, "method": "composition"}
     for n_bytes in (2**30, 0):
         keeps(n_bytes)
-        source = counting(frame, tmp_path / "t")
-        search = DPGridSearchCV(model, {"tableencoder": encoders}, **given).fit(source)
-        found.append(str(search.cv_results_) + str(search.best_estimator_[-1].coef_))
+        source = counting(places.numbers(), tmp_path / "t")
+        search = DPGridSearchCV(model, grid, **given).fit(source)
+        best = search.best_estimator_
+        last = best[-1] if name == "steps" else best
+        found.append(str(search.cv_results_).encode() + last.coef_.tobytes())
         encoded.append(0)
     assert found[0] == found[1]
     of_kept = encoded[: encoded.index(0)]
