@@ -372,7 +372,8 @@ BUGS: list[Bug] = [
         "skdp/io/_external.py",
         "                session.check_unbroken()\n                session.snapshot",
         "                session.check_unbroken()\n"
-        "                if session._cells is None:\n                    session.snapshot",
+        "                if session._cells is None:\n"
+        "                    session.snapshot",
         (
             "tests/io/test_shared_passes.py::test_files_that_change_during_a_search_end_it",
         ),
