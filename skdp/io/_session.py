@@ -322,17 +322,18 @@ class KeptCells:
 
         The parameters are those of `Session.passed`.
         """
-        is_known = self._kept is not None and self._order == order
-        if not is_known or not set(names) <= set(self._names):
+        kept = self._kept if self._order == order else None
+        if kept is None or not set(names) <= set(self._names):
             wanted = tuple(dict.fromkeys((*names, *self._names)))
             if not self._has_room(wanted):
                 return read(names)
             self._kept = None  # before another takes its room
             most = _MOST_CELLS if self._is_of_users else math.inf
-            self._kept, self._names, self._order = KeptRows(most), wanted, order
+            kept = self._kept = KeptRows(most)
+            self._names, self._order = wanted, order
         known = self._names
         # A generator: `map` would end quietly if a batch raised StopIteration.
-        some = self._kept.passed(lambda: (batch.compact() for batch in read(known)))
+        some = kept.passed(lambda: (batch.compact() for batch in read(known)))
         return (batch.select(names) for batch in some)
 
     @property
