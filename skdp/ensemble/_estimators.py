@@ -14,7 +14,6 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import get_tags
 
-from skdp._arrays import FloatArray
 from skdp._base import (
     PUBLIC_OF_DECLARED,
     Forecast,
@@ -55,7 +54,7 @@ from skdp.ensemble._losses import (
 )
 from skdp.ensemble._shapes import constrained, directions_of, groups_of
 from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, reader_of
-from skdp.io._table import ScoresSources, Table
+from skdp.io._table import ScoresSources, Table, scaling
 from skdp.losses._base import Loss
 from skdp.losses._classification import (
     LogisticLoss,
@@ -780,13 +779,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         half, middle = half_and_middle(self.target_bounds)
         means = means_of(self.loss, self.target_bounds)
 
-        def scaled(y: FloatArray) -> FloatArray:
-            y = np.clip(y, low, high)
-            return (
-                np.clip((y - middle) / half, -1, 1) if means is None else y / means.unit
-            )
-
-        targets = table.numbers(self, codes, scaled)
+        units = (middle, half, 1.0) if means is None else (0.0, means.unit, math.inf)
+        targets = table.numbers(self, codes, scaling(low, high, *units))
         self._half, self._middle, self._means = half, middle, means
         self._boost(table.source(codes, targets, users), loss, budget, ())
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -681,7 +681,7 @@ def read_to_fit(model: Any, table: Table) -> Any:
     model.bins_ = bins
     return table.rows(
         bins.codes(cells),
-        lambda frame: bins.codes(reader._cells(frame)),
+        partial(_codes_of, bins, reader),
         columns=reader.columns_,
         refuses_unknown=reader.handle_unknown == "error",
     )
@@ -689,5 +689,8 @@ def read_to_fit(model: Any, table: Table) -> Any:
 
 def read_to_predict(model: Any, X: Any) -> NDArray[np.uint8]:
     """Codes of a table like the fitted one, or an error that names a column."""
-    bins: Bins = model.bins_
-    return bins.codes(model.encoder_._cells(X))
+    return _codes_of(model.bins_, model.encoder_, X)
+
+
+def _codes_of(bins: Bins, reader: TableEncoder, X: Any) -> NDArray[np.uint8]:
+    return bins.codes(reader._cells(X))

@@ -29,6 +29,7 @@ from skdp.io._session import (
     UserBuckets,
     refused,
 )
+from skdp.sums._exact import KeptRows
 from skdp.tables._columns import as_declared
 from skdp.tables._source import Remote
 
@@ -138,8 +139,8 @@ _NO_ARRAY = (
 class TableSource(ABC):
     """Records in files or in a database, as X of `fit`, `score` and `predict`.
 
-    A source is read block by block, as often as an estimator needs it, and is never
-    held in memory. Its target is one of its columns, so that `y` is left out.
+    A source is read block by block, as often as an estimator needs it. Its target is
+    one of its columns, so that `y` is left out.
 
     Attributes
     ----------
@@ -167,6 +168,8 @@ class TableSource(ABC):
     # Whether several owners have the records; they answer only sums with Gaussian
     # noise.
     is_shared = False
+    # The order in which a database returns rows; empty for the source's own.
+    _order_text = ""
 
     def __init__(
         self,
@@ -439,13 +442,44 @@ class TableSource(ABC):
         (session,) = self._reads
         if self._slots is not None:
             also = (*also, self._slots.ids)
-        scanned = self._scan(names_of(reading, also))
-        some = session.counted(RowBatch.of(scanned, self.batch_size))
+        some = session.passed(names_of(reading, also), self._order_text, self._batches)
         if self._places is not None:
             some = self._places.of(some)
         if self._slots is not None:
             some = self._slots.of(some, self.users)
         yield from rows_of(some, reading, self._steps)
+
+    def _batches(self, names: tuple[str, ...]) -> Iterator[RowBatch]:
+        return RowBatch.of(self._scan(names), self.batch_size)
+
+    def keep_cells(self) -> None:
+        """Keep cells from the next pass to the end of the session, for other passes."""
+        (session,) = self._reads
+        also = (self.target, self.groups)
+        names = tuple(name for name in also if name is not None)
+        session.keep_cells(self._schema, names)
+
+    def keep_rows(self) -> None:
+        """Keep encoded rows too, for fits whose number and kind are public."""
+        (session,) = self._reads
+        session.keep_rows()
+
+    def kept_rows(
+        self, encoding: Callable[[], Any], n_bytes: float
+    ) -> KeptRows[Any] | None:
+        """Where encoded rows are kept; None if they are encoded anew.
+
+        Parameters
+        ----------
+        encoding : callable
+            Gives a value that is equal for equal encodings.
+        n_bytes : float
+            Largest memory of the rows; public.
+        """
+        (session,) = self._reads
+        if not session.has_room(n_bytes):
+            return None
+        return session.kept_rows((self, encoding()))
 
     @property
     def users(self) -> UserIds:
@@ -496,6 +530,7 @@ class TableSource(ABC):
             problem = error
         finally:
             self._reads.clear()
+            session.forget()
         # Outside of the handler, and in no variable of this frame, so that the first
         # error is not carried along.
         told, problem = session.told(problem), None

@@ -297,6 +297,9 @@ class PartTable:
             some = self.places.of(some)
         return rows_of(some, reading, self.steps)
 
+    def kept_rows(self, encoding: Callable[[], Any], n_bytes: float) -> None:
+        """None: a worker keeps no encoded rows."""
+
     def _counted(self, batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
         done = 0
         for batch in batches:

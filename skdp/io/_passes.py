@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -88,9 +88,38 @@ def rows_of(
     model: Any, X: Any, also: tuple[str, ...] = ()
 ) -> Iterator[tuple[Any, Any, Any]]:
     """One pass over rows in a fitted model's form; within a session."""
-    taking = _Taking.of(model, X)
-    for rows, is_present, columns in X.rows(taking.reading, also):
-        yield taking.rows(rows), is_present, columns
+    passed, (shown,) = rows_of_alike([model], X, also)
+    for rows, is_present, columns in passed:
+        yield shown(rows), is_present, columns
+
+
+def rows_of_alike(
+    models: Sequence[Any], X: Any, also: tuple[str, ...] = ()
+) -> tuple[Iterator[tuple[Any, Any, Any]], list[Callable[[Any], Any]]]:
+    """One pass for several fitted models that are `alike`; within a session.
+
+    Returns
+    -------
+    passed : iterator of rows, which of them are present, and the columns as read
+    shown : list of callables
+        For each model, a map of rows to the model's form.
+    """
+    takings = [_Taking.of(model, X) for model in models]
+    passed = X.rows(takings[0].reading, also)
+    return passed, [taking.rows for taking in takings]
+
+
+def alike(models: Sequence[Any], X: Any) -> list[list[int]]:
+    """Positions of fitted models in groups that read the cells of a source alike."""
+    readings: list[Reading] = []
+    groups: list[list[int]] = []
+    for place, model in enumerate(models):
+        reading = _Taking.of(model, X).reading
+        if reading not in readings:
+            readings.append(reading)
+            groups.append([])
+        groups[readings.index(reading)].append(place)
+    return groups
 
 
 def rows_of_each(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from skdp.io._external import TableSource, applied
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Reading, Targets
 from skdp.sums._adder import present_rows
+from skdp.sums._exact import KeptRows
 from skdp.tables._source import Block, Facts, Remote, Source
 
 # Converts rows of a table of allowed cells to a solver's rows.
@@ -87,6 +90,10 @@ def check_kind(table: TableSource, kind: str, what: str) -> None:
         )
 
 
+# Bytes of an index of CSR, and of the target and presence of a row.
+_INDEX_BYTES, _BESIDE_BYTES = 8, 9
+
+
 class StreamSource(Source):
     """A source whose rows are read anew at every pass.
 
@@ -148,6 +155,29 @@ class StreamSource(Source):
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the records."""
+        kept = self.rows.table.kept_rows(lambda: self._encoding, self._n_bytes)
+        yield from self._encoded() if kept is None else kept.passed(self._encoded)
+
+    @cached_property
+    def _encoding(self) -> Any:
+        """A value that is equal for equal readings, encodings and targets; public."""
+        rows = self.rows
+        try:
+            return joblib.hash((rows.reading, rows.encode, rows.dtype, self.targets))
+        except Exception:  # an object that cannot be pickled is equal to itself only
+            return object()
+
+    @property
+    def _n_bytes(self) -> float:
+        """Largest memory of all records, encoded; public."""
+        size = np.dtype(self.rows.dtype).itemsize
+        of_row = float(self.n_features * size)
+        if self.rows.is_sparse:
+            entries = min(self.facts.most_entries, self.n_features)
+            of_row = entries * (size + _INDEX_BYTES) + _INDEX_BYTES
+        return self.n_samples * (of_row + _BESIDE_BYTES)
+
+    def _encoded(self) -> Iterator[Block]:
         table, targets = self.rows.table, self.targets
         shares = None if table.groups is None else self._of_users(table.groups).anew()
         for found, is_present, columns in self._read():
@@ -210,8 +240,14 @@ def _nulled(X: Any, y: Any, is_present: Any) -> tuple[Any, Any]:
     return X, y
 
 
+# Bytes of encoded rows that a fit without privacy keeps from its first pass.
+_MOST_ENCODED = 2**30
+
+
 class PresentOnly(Source):
     """The records of a source that are not null records; for ``epsilon=inf`` only.
+
+    Blocks of the first pass are kept for later passes if there is room for all.
 
     Parameters
     ----------
@@ -220,6 +256,7 @@ class PresentOnly(Source):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._kept: KeptRows[Block] = KeptRows(_MOST_ENCODED)
         self.facts = replace(source.facts, is_stable=False, holds_rows=False)
 
     @property
@@ -231,5 +268,8 @@ class PresentOnly(Source):
 
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""
+        yield from self._kept.passed(self._read)
+
+    def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():
             yield present_rows(block)

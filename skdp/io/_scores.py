@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,13 @@ from sklearn.pipeline import Pipeline
 from skdp._arrays import FloatArray, rows_in_places
 from skdp.io._external import TableSource
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
-from skdp.io._passes import rows_of, rows_of_each, targets_too
+from skdp.io._passes import (
+    alike,
+    rows_of,
+    rows_of_alike,
+    rows_of_each,
+    targets_too,
+)
 from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import check_kind
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, statistic_of_users
@@ -128,62 +134,91 @@ class SourceScores(Records):
 
         `model` is a fitted model, or a tuple of models that are compared.
         """
+        return self._in_one_pass(scorer, [model])[0]
+
+    def statistics(self, scorer: Any, models: Sequence[Any]) -> list[FloatArray]:
+        """The exact statistics of fitted models of the same labels. Private.
+
+        Models that read the cells alike share one pass.
+        """
+        found: dict[int, FloatArray] = {}
+        for group in alike(models, self.X):
+            of_group = self._in_one_pass(scorer, [models[place] for place in group])
+            found.update(zip(group, of_group, strict=True))
+        return [found[place] for place in range(len(models))]
+
+    def _in_one_pass(self, scorer: Any, models: Sequence[Any]) -> list[FloatArray]:
         if self.X.groups is not None:
-            return self._of_users(scorer, model)
-        total = np.zeros(scorer.size)
-        for read in _read(self.X, scorer, model):
+            return self._of_users(scorer, models)
+        totals = [np.zeros(scorer.size) for _ in models]
+        for read in _read(self.X, scorer, models):
             if not read.there.any():
                 continue
             # In a block of the same shape: no other row's last bits may depend on
             # whether one is present. The rows that replace absent rows have no weight.
             is_there = read.there
             places = np.where(is_there, np.arange(len(is_there)), np.argmax(is_there))
-            some = rows_in_places(read.rows, places)
-            total += scorer.statistic(model, some, read.y[places], 1.0 * is_there)
-        return total
+            for total, model, shown in zip(totals, models, read.shown, strict=True):
+                some = rows_in_places(shown(read.rows), places)
+                total += scorer.statistic(model, some, read.y[places], 1.0 * is_there)
+        return totals
 
-    def _of_users(self, scorer: Any, model: Any) -> FloatArray:
-        total, users, name = np.zeros(scorer.size), self.X.users, self.X.groups
+    def _of_users(self, scorer: Any, models: Sequence[Any]) -> list[FloatArray]:
+        totals = [np.zeros(scorer.size) for _ in models]
+        users, name = self.X.users, self.X.groups
         assert name is not None  # since there are `users`
         shares = SharesOfPasses(
-            users, name, self.X.has_fixed_order, lambda: _passed(self.X, model)
+            users, name, self.X.has_fixed_order, lambda: _passed(self.X, models)[0]
         ).anew()
-        for read in _read(self.X, scorer, model):
+        for read in _read(self.X, scorer, models):
             rows = Rows(read.columns, read.is_present)
             codes = shares.codes(rows)
             own = shares.of(rows, codes)
             own[~read.there] = 0.0
             places = users.places[codes]
-            total += statistic_of_users(scorer, model, read.rows, read.y, own, places)
-        return total
+            for total, model, shown in zip(totals, models, read.shown, strict=True):
+                some = shown(read.rows)
+                total += statistic_of_users(scorer, model, some, read.y, own, places)
+        return totals
+
+
+# Maps rows of a pass to the form of a model.
+Shown = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """Some rows in the form of one model, or of several."""
+    """Some rows as they were read, and the forms in which models take them."""
 
     rows: Any
+    shown: Sequence[Shown]
     y: Any
     is_present: Any
     there: Any  # with a target, too
     columns: Any
 
 
-def _read(X: TableSource, scorer: Any, model: Any) -> Iterator[_Read]:
-    """One pass over rows with their targets."""
-    targets = _targets_of(scorer, model)
-    for rows, is_present, columns in _passed(X, model):
+def _read(X: TableSource, scorer: Any, models: Sequence[Any]) -> Iterator[_Read]:
+    """One pass over rows with their targets, for models that are alike."""
+    targets = _targets_of(scorer, models[0])
+    passed, shown = _passed(X, models)
+    for rows, is_present, columns in passed:
         y, is_known = targets(columns.column(X.target))
         if isinstance(targets, Labels):
             y = targets.classes[y.astype(int)]
-        yield _Read(rows, y, is_present, is_present & is_known, columns)
+        yield _Read(rows, shown, y, is_present, is_present & is_known, columns)
 
 
-def _passed(X: TableSource, model: Any) -> Passed:
+def _passed(X: TableSource, models: Sequence[Any]) -> tuple[Passed, Sequence[Shown]]:
     """One pass over rows without targets."""
-    passed = rows_of_each if isinstance(model, tuple) else rows_of
     also = targets_too(X) if X.groups is None else (*targets_too(X), X.groups)
-    return passed(model, X, also)
+    if isinstance(models[0], tuple):
+        return rows_of_each(models[0], X, also), [_for_each]
+    return rows_of_alike(models, X, also)
+
+
+def _for_each(rows: Any) -> Any:
+    return rows
 
 
 def scores_of(

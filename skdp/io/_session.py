@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from skdp._arrays import IntArray
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io._external_users import UserIds
+from skdp.io._reading import arrow
+from skdp.sums._exact import KeptRows
 
 # ------------------------------------- Session: snapshot, passes, failures without data
 # Once records have been read, every failure of a fit gives one constant message, which
@@ -59,6 +62,9 @@ class Session:
     """
 
     users: UserIds | None = None
+    _cells: KeptCells | None = None
+    _rows: tuple[Any, KeptRows[Any]] | None = None
+    _keeps_rows = False
 
     def __init__(self, snapshot: Snapshot, label: str = "") -> None:
         self.snapshot, self._label = snapshot, label
@@ -74,6 +80,60 @@ class Session:
             raise ValueError(
                 "A source must be read by one estimator at a time. Got two. Make a "
                 "source for each thread."
+            )
+
+    def keep_cells(self, schema: Any, names: tuple[str, ...]) -> None:
+        """Keep cells from the next pass on, and these columns with them."""
+        self._cells = KeptCells(schema, names, self.n_rows, self.users is not None)
+
+    def keep_rows(self) -> None:
+        """Keep encoded rows as well: the fits of this session are public."""
+        self._keeps_rows = True
+
+    def forget(self) -> None:
+        """Keep nothing: an error's frames hold this object."""
+        self._cells, self._rows = None, None
+
+    def has_room(self, n_bytes: float) -> bool:
+        """Whether encoded rows of at most this many bytes are kept; public."""
+        if not self._keeps_rows or self.users is not None:
+            return False  # the number of rows of users is private
+        taken = 0.0 if self._cells is None else self._cells.n_bytes
+        return n_bytes <= _MOST_CELLS - taken
+
+    def kept_rows(self, key: Any) -> KeptRows[Any]:
+        """Where rows of one encoding are kept, until there is another.
+
+        Equal keys stand for the same rows in the same encoding.
+        """
+        self.check_unbroken()
+        if self._rows is None or self._rows[0] != key:
+            self._rows = None  # before another takes its room
+            self._rows = key, KeptRows(math.inf)
+        return self._rows[1]
+
+    def passed(
+        self,
+        names: tuple[str, ...],
+        order: str,
+        read: Callable[[tuple[str, ...]], Iterator[RowBatch]],
+    ) -> Iterator[RowBatch]:
+        """One pass over some columns, of kept cells if there are any.
+
+        Parameters
+        ----------
+        names : tuple of str
+        order : str
+            Name of the order of the rows; cells are kept in one order.
+        read : callable
+            Reads columns.
+        """
+        self.check_unbroken()
+        if self._cells is None:
+            yield from self.counted(read(names))
+        else:
+            yield from self._cells.passed(
+                names, order, lambda known: self.counted(read(known))
             )
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -190,9 +250,121 @@ class RowBatch:
                 own = None if is_record is None else is_record[start : start + size]
                 yield cls(part, own)
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the cells, without memory that batches share."""
+        beside = 0 if self.is_record is None else self.is_record.nbytes
+        return int(self.columns.nbytes + beside)
+
     def at(self, places: NDArray[np.int64]) -> RowBatch:
         own = None if self.is_record is None else self.is_record[places]
         return RowBatch(self.columns.take(places), own)
+
+    def select(self, names: tuple[str, ...]) -> RowBatch:
+        """The same rows with some of the columns, in this order."""
+        return RowBatch(self.columns.select(list(names)), self.is_record)
+
+    def compact(self) -> RowBatch:
+        """The same rows with each distinct text stored once."""
+        columns = [
+            column.dictionary_encode() if _is_text(column.type) else column
+            for column in self.columns.columns
+        ]
+        names = self.columns.schema.names
+        return RowBatch(arrow().record_batch(columns, names=names), self.is_record)
+
+
+# ------------------------------------------------ KeptCells: one reading for many fits
+# A search reads a table as often as all of its fits and scores together. Cells are kept
+# as they were read: they have the same bits for every candidate, however it encodes
+# them, and which cells are kept says nothing about which candidates were tried.
+
+
+# Bytes of cells and encoded rows that are kept. As many more may be kept of rows on
+# their grid, in one fit.
+_MOST_CELLS = 2**30
+# Bytes of a cell of text, which is the number of a distinct text of its batch, and of a
+# row beside its cells.
+_TEXT_BYTES, _ROW_BYTES = 4, 1
+
+
+class KeptCells:
+    """Cells of one pass over a source, for later passes of the same session. Private.
+
+    Of records they are kept if they take at most 2^30 bytes by the number of rows and
+    the types of columns, which are public. The number of rows of users is private:
+    theirs are kept up to as many bytes, which time and memory may reveal, and nothing
+    else does.
+
+    Parameters
+    ----------
+    schema : Schema of Arrow
+    names : tuple of str
+        Columns that every pass reads.
+    n_rows : int
+    is_of_users : bool
+    """
+
+    def __init__(
+        self, schema: Any, names: tuple[str, ...], n_rows: int, is_of_users: bool
+    ) -> None:
+        self._schema, self._names, self._n_rows = schema, names, n_rows
+        self._is_of_users, self._order = is_of_users, ""
+        self._kept: KeptRows[RowBatch] | None = None
+
+    def passed(
+        self,
+        names: tuple[str, ...],
+        order: str,
+        read: Callable[[tuple[str, ...]], Iterator[RowBatch]],
+    ) -> Iterator[RowBatch]:
+        """One pass; columns that are not kept are read together with those that are.
+
+        The parameters are those of `Session.passed`.
+        """
+        kept = self._kept if self._order == order else None
+        if kept is None or not set(names) <= set(self._names):
+            wanted = tuple(dict.fromkeys((*names, *self._names)))
+            if not self._has_room(wanted):
+                return read(names)
+            self._kept = None  # before another takes its room
+            most = _MOST_CELLS if self._is_of_users else math.inf
+            kept = self._kept = KeptRows(most)
+            self._names, self._order = wanted, order
+        known = self._names
+        # A generator: `map` would end quietly if a batch raised StopIteration.
+        some = kept.passed(lambda: (batch.compact() for batch in read(known)))
+        return (batch.select(names) for batch in some)
+
+    @property
+    def n_bytes(self) -> float:
+        """Memory of the kept cells of records; public."""
+        return 0.0 if self._kept is None else self._bytes_of(self._names)
+
+    def _has_room(self, names: tuple[str, ...]) -> bool:
+        """Whether columns may be kept; public."""
+        if self._is_of_users:
+            return _MOST_CELLS > 0
+        return self._bytes_of(names) <= _MOST_CELLS
+
+    def _bytes_of(self, names: tuple[str, ...]) -> float:
+        types = [self._schema.field(name).type for name in names]
+        return self._n_rows * (_ROW_BYTES + sum(map(_bytes_of, types)))
+
+
+def _is_text(dtype: Any) -> bool:
+    types = arrow().types
+    return bool(types.is_string(dtype) or types.is_large_string(dtype))
+
+
+def _bytes_of(dtype: Any) -> float:
+    """Bytes of a kept cell of an Arrow type; inf if its cells decide. Public."""
+    if _is_text(dtype):
+        return _TEXT_BYTES
+    try:
+        return float(dtype.bit_width / 8)
+    except ValueError:
+        return math.inf
 
 
 # ------------------------------------------- RowPositions: parts of a source of records

@@ -49,6 +49,23 @@ Result = TypeVar("Result")
 Scaling = Callable[[FloatArray], FloatArray]
 
 
+def scaling(
+    low: float, high: float, middle: float, scale: float, most: float = math.inf
+) -> Scaling:
+    """Targets clipped to [low, high], as ``(y - middle) / scale`` within `most`.
+
+    Equal arguments give scalings that are pickled to the same bytes.
+    """
+    return functools.partial(_scaled, low, high, middle, scale, most)
+
+
+def _scaled(
+    low: float, high: float, middle: float, scale: float, most: float, y: FloatArray
+) -> FloatArray:
+    units = (np.clip(y, low, high) - middle) / scale
+    return np.asarray(np.clip(units, -most, most))
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows in memory, with their targets and the ids of their users. Private.
@@ -116,6 +133,12 @@ class Table:
     def during(self, call: Callable[[], Result], label: str = "") -> Result:
         """The result of a call that reads the table; a source is open meanwhile."""
         return call()
+
+    def keep_cells(self) -> None:
+        """Keep the cells of a source that is open, for several fits to it."""
+
+    def keep_rows(self) -> None:
+        """Keep encoded rows too, for fits whose number and kind are public."""
 
     def fitted(self, model: Model, fit: Callable[[Table], Any]) -> Model:
         """The model after a fit to this table.
@@ -253,6 +276,12 @@ class SourceTable(Table):
 
     def during(self, call: Callable[[], Result], label: str = "") -> Result:
         return cast(Result, self.X.during(call, label))
+
+    def keep_cells(self) -> None:
+        self.X.keep_cells()
+
+    def keep_rows(self) -> None:
+        self.X.keep_rows()
 
     def fitted(self, model: Model, fit: Callable[[Table], Any]) -> Model:
         self._fitted(model, fit)

@@ -12,9 +12,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import FloatArray, in_dtype
+from skdp._arrays import in_dtype
 from skdp._checks import check_alpha, check_bool, check_real, check_target_bounds
-from skdp.io._table import ScoresSources, Table
+from skdp.io._table import ScoresSources, Table, scaling
 from skdp.linear_model._base import (
     STREAMS,
     DPEstimator,
@@ -186,13 +186,10 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         return check_alpha(self.alpha) * self._units().per_alpha
 
     def _targets_of_part(self, table: Table, rows: LinearRows) -> Any:
-        units, budget = self._units(), Budget(self.epsilon, self.delta)
-        clips = budget.is_finite or self._always_clips
-
-        def scaled(y: FloatArray) -> FloatArray:
-            y = np.clip(y, units.low, units.high) if clips else y
-            return np.asarray((y - units.middle) / units.scale)
-
+        units, low, high = self._units(), -math.inf, math.inf
+        if Budget(self.epsilon, self.delta).is_finite or self._always_clips:
+            low, high = units.low, units.high
+        scaled = scaling(low, high, units.middle, units.scale)
         return table.numbers(self, rows.X, scaled)
 
     def _keep_weights(

@@ -195,11 +195,9 @@ class SearchRecords:
             return model.fit(X, y)
         return fitted_to_users(model, X, y, self.users.ids)
 
-    def scored(self) -> ScoredTable | SourceScores:
-        """The object that scores models on these records."""
+    def scored(self) -> ScoredTable:
+        """The table in memory that scores models on these records."""
         users = self.users
-        if not self.table.holds_rows:
-            return SourceScores(self.X)
         return ScoredTable(self.X, self.y, users if isinstance(users, Users) else None)
 
     @staticmethod
@@ -676,6 +674,8 @@ class SearchJob(Records):
 
         `say` states that the number of fits is public, so that progress may be shown.
         """
+        if say:
+            self.records.table.keep_rows()
         # Trials on one split share one copy of its records.
         taken = {
             id(split): (
@@ -702,12 +702,36 @@ class SearchJob(Records):
                 progress.step(len(found), len(prepared), note)
             return found
 
+        def scored() -> list[tuple[Any, FloatArray]]:
+            return self._scored(fitted(), splits, taken)
+
         # A worker's death, or its traceback, could depend on a record, too.
-        done = _ended_in_one_way(fitted)
+        done = _ended_in_one_way(scored)
         self._validated.extend(validation.X for _, validation in taken.values())
         first = len(self._exact)
         self._exact.extend(statistic for _, statistic in done)
         return [ScoredFit(first + i, model) for i, (model, _) in enumerate(done)]
+
+    def _scored(
+        self,
+        trials: list[tuple[Any, FloatArray]],
+        splits: Sequence[Split],
+        taken: Mapping[int, tuple[SearchRecords, SearchRecords]],
+    ) -> list[tuple[Any, FloatArray]]:
+        """Models with their statistics; models on one part of a source share a pass."""
+        if self.records.table.holds_rows or self.records.table.is_shared:
+            return trials
+        groups: dict[int, list[int]] = {}
+        for place, split in enumerate(splits):
+            groups.setdefault(id(split), []).append(place)
+        done = list(trials)
+        for split_id, places in groups.items():
+            models = [trials[place][0] for place in places]
+            scores = SourceScores(taken[split_id][1].X)
+            found = scores.statistics(self.scorer, models)
+            for place, model, exact in zip(places, models, found, strict=True):
+                done[place] = model, exact
+        return done
 
     def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
         """Fit one model on some rows or on all."""
@@ -746,8 +770,9 @@ def _trial(
     adjacency: Relation,
     scorer: PrivateScoring,
 ) -> tuple[Any, FloatArray]:
+    """The fitted model, and its statistic if the records are in memory."""
     model = _fitted(ready, train, seed, adjacency)
-    if validation.table.is_shared:
+    if not validation.table.holds_rows:
         return model, np.empty(0)
     return model, validation.scored().statistic(scorer, model)
 

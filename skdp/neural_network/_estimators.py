@@ -19,7 +19,7 @@ from skdp._input import (
     unweighted,
     weighted_by,
 )
-from skdp.io._table import ScoresSources, Table
+from skdp.io._table import ScoresSources, Table, scaling
 from skdp.linear_model._rows import public_facts, rows_to_fit
 from skdp.losses._base import Loss
 from skdp.losses._classification import (
@@ -437,10 +437,8 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         loss = self._expected_loss() if budget.is_finite else SquaredLoss(math.inf)
 
-        def scaled(y: FloatArray) -> FloatArray:
-            y = np.clip(y, low, high) if budget.is_finite else y
-            return np.asarray((y - middle) / half)
-
+        clip = (low, high) if budget.is_finite else (-math.inf, math.inf)
+        scaled = scaling(*clip, middle, half)
         targets = table.numbers(self, rows.X, scaled)
         facts = public_facts(self.columns, users)
         source = table.source(rows.X, targets, users, is_private=budget.is_finite)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from skdp._arrays import FloatArray, IntArray
 
@@ -50,10 +51,14 @@ class Block:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the rows, which must have `n_bytes`, and of the other arrays."""
-        beside = (self.y, self.present, self.users)
+        """Memory of the arrays, and of rows that are neither an array nor CSR."""
+        X = self.X
+        arrays = [X] if isinstance(X, np.ndarray) else []
+        if issparse(X):
+            arrays = [X.data, X.indices, X.indptr]
+        beside = (*arrays, self.y, self.present, self.users)
         others = sum(each.nbytes for each in beside if each is not None)
-        return int(self.X.n_bytes + others)
+        return int(others if arrays else X.n_bytes + others)
 
     def part(self, rows: Any) -> Block:
         """Some of the rows: a slice, positions, or a mask."""

@@ -290,8 +290,8 @@ BUGS: list[Bug] = [
         "rows of users are scored as they stand",
         "users",
         "skdp/io/_scores.py",
-        "statistic_of_users(scorer, model, read.rows, read.y, own, places)",
-        "scorer.statistic(model, read.rows, read.y, own)",
+        "statistic_of_users(scorer, model, some, read.y, own, places)",
+        "scorer.statistic(model, some, read.y, own)",
         (
             "tests/io/test_scores_of_users.py::"
             "test_no_neighbour_tells_more_than_is_charged",
@@ -320,6 +320,73 @@ BUGS: list[Bug] = [
         (
             "tests/io/test_kept_rows.py::"
             "test_kept_or_not_bits_of_users_are_those_of_memory",
+        ),
+    ),
+    Bug(
+        "what cells take decides whether a search keeps them",
+        "fact",
+        "skdp/io/_session.py",
+        "            most = _MOST_CELLS if self._is_of_users else math.inf\n",
+        "            most = _MOST_CELLS // 2\n",
+        (
+            "tests/io/test_shared_passes.py::"
+            "test_no_cell_decides_whether_cells_are_kept",
+        ),
+    ),
+    Bug(
+        "a search keeps rows of candidates that were drawn in secret",
+        "fact",
+        "skdp/model_selection/_candidates.py",
+        "        if say:\n            self.records.table.keep_rows()\n",
+        "        self.records.table.keep_rows()\n",
+        (
+            "tests/io/test_shared_passes.py::"
+            "test_codes_of_trees_are_kept_where_cells_are_too_large",
+        ),
+    ),
+    Bug(
+        "rows of one encoding are taken for those of another",
+        "encoder",
+        "skdp/io/_session.py",
+        "        if self._rows is None or self._rows[0] != key:\n",
+        "        if self._rows is None or self._rows[0][0] is not key[0]:\n",
+        (
+            "tests/io/test_shared_passes.py::"
+            "test_candidates_of_other_encodings_have_rows_of_their_own",
+        ),
+    ),
+    Bug(
+        "cells in one order are taken for cells in another",
+        "order",
+        "skdp/io/_session.py",
+        "kept = self._kept if self._order == order else None\n",
+        "kept = self._kept\n",
+        (
+            "tests/io/test_shared_passes.py::"
+            "test_columns_are_read_together_with_those_that_are_kept",
+        ),
+    ),
+    Bug(
+        "what changed after cells were kept is not seen",
+        "order",
+        "skdp/io/_external.py",
+        "                session.check_unbroken()\n                session.snapshot",
+        "                session.check_unbroken()\n"
+        "                if session._cells is None:\n"
+        "                    session.snapshot",
+        (
+            "tests/io/test_shared_passes.py::test_files_that_change_during_a_search_end_it",
+        ),
+    ),
+    Bug(
+        "an error holds the cells of a search",
+        "message",
+        "skdp/io/_external.py",
+        "            session.forget()\n",
+        "",
+        (
+            "tests/io/test_shared_passes.py::"
+            "test_no_cell_outlives_a_search_or_goes_with_its_model",
         ),
     ),
     Bug(
