@@ -25,6 +25,8 @@ from skdp.preprocessing._exported import features
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
+from skdp.sums._grid_rows import bytes_of_cells
+from skdp.tables._source import STORED_BYTES
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100
@@ -94,7 +96,11 @@ def rows_of_columns(
         partial(_encoded_frame, encoder, encoding, is_centred),
         columns=encoder.columns_,
         refuses_unknown=encoder.handle_unknown == "error",
-        most_entries=encoding.most_states if is_centred else encoding.most_entries,
+        row_bytes=(
+            bytes_of_cells(encoding.parts)
+            if is_centred
+            else encoding.most_entries * STORED_BYTES
+        ),
     )
     states = states_of(encoding) if is_centred else None
     return LinearRows(rows, encoding.basis.shape[1], states)

@@ -163,11 +163,6 @@ class Encoding:
         return tuple(size for block in self.blocks for size in block.parts)
 
     @property
-    def most_states(self) -> int:
-        """Most states of a row: two neighbours in each part."""
-        return 2 * len(self.parts)
-
-    @property
     def most_entries(self) -> int:
         """Most nonzero features of a row."""
         ends = np.cumsum(self.parts)[:-1]

@@ -13,6 +13,7 @@ from skdp.losses._kernel import (
     residual_of_one,
     weight_of,
 )
+from skdp.tables._centred import SHARE_BITS
 
 # --------------------------------------- Compiled loops over gridded rows of one output
 # Products and sums are of integers that are exact in double precision, so their order
@@ -274,6 +275,109 @@ def add_code_gradients(codes, records, tables, loss, scales, are_shares, sums, t
             there = factor[first:last], present[first:last], are_shares
             totals[k] += _round(scales, *there, raw[k])
             _add_to_codes(run, starts, raw[k], sums[k])
+
+
+# ---------------------------------------- Compiled pass over rows of cells, any outputs
+# A cell of a declared column is one whole number: from the highest bits on, the state
+# within its part, the share of the next state, and what both shares lack of the whole,
+# which is 0 or 1 unit. A row without a state in a part has the state behind the part's
+# last one, where tables have zeros and sums are left out.
+
+
+_WHOLE = 1 << SHARE_BITS
+STATE_AT = SHARE_BITS + 2  # bits below the state
+_SHARE = (1 << SHARE_BITS + 1) - 1
+
+
+@compiled_exactly
+def pack_cells(states, part_of, ends, cells):
+    """Write the cells of rows of states; False if a row is not made of cells.
+
+    `states` are shares, states and where rows start, as in CSR. `part_of` is the part
+    of each state, and `ends` are where each part starts and ends.
+    """
+    shares, places, starts = states
+    for i in range(len(cells)):
+        for j in range(cells.shape[1]):
+            cells[i, j] = (ends[j + 1] - ends[j]) << STATE_AT
+        at, last = starts[i], starts[i + 1]
+        while at < last:
+            state, first, second = places[at], np.floor(shares[at] * _WHOLE), 0.0
+            j = part_of[state]
+            at += 1
+            if at < last and places[at] == state + 1 and part_of[places[at]] == j:
+                second = np.floor(shares[at] * _WHOLE)
+                at += 1
+            if first == 0 and second == 0:
+                continue
+            lacking = _WHOLE - first - second
+            is_empty = np.int64(cells[i, j]) >> STATE_AT == ends[j + 1] - ends[j]
+            is_cell = min(first, second) >= 0 and (lacking == 0 or lacking == 1)
+            if not (is_cell and is_empty):
+                return False
+            own = (np.int64(second) << 1) | np.int64(lacking)
+            cells[i, j] = ((state - ends[j]) << STATE_AT) | own
+    return True
+
+
+@compiled_exactly
+def look_up_cells(cells, starts, table, raw):
+    """Write the sum of the table's entries, times the shares, for each record."""
+    for i in range(len(cells)):
+        total = np.int64(0)
+        for j in range(cells.shape[1]):
+            cell = np.int64(cells[i, j])
+            place = np.uintp(starts[j]) + np.uintp(cell >> STATE_AT)
+            second = (cell >> 1) & _SHARE
+            first = _WHOLE - second - (cell & 1)
+            total += first * table[place] + second * table[place + np.uintp(1)]
+        raw[i] = total
+
+
+@compiled_exactly
+def _add_to_cells(cells, starts, units, sums):
+    """Add each record's units to the sums of its states, and to the last sum."""
+    for i in range(len(cells)):
+        own = np.int64(units[i])
+        sums[-1] += own
+        for j in range(cells.shape[1]):
+            cell = np.int64(cells[i, j])
+            place = np.uintp(starts[j]) + np.uintp(cell >> STATE_AT)
+            second = (cell >> 1) & _SHARE
+            sums[place] += (_WHOLE - second - (cell & 1)) * own
+            sums[place + np.uintp(1)] += second * own
+
+
+@compiled_exactly
+def add_cell_gradients(cells, records, tables, loss, scales, are_shares, sums, totals):
+    """Add the gradients of rows of cells, in whole units, to `sums` and `totals`.
+
+    As `add_code_gradients`, for at most 2^16 rows. `tables` also have the products of
+    the centre, and the norm of centred rows. The last sum is that of the residuals.
+    """
+    targets, present, factor = records
+    starts, table, unit, moved, norm, addends = tables
+    form, constants, clip, softmax_units = loss
+    n_outputs = len(table)
+    buffer, in_sums = np.empty((n_outputs, _CHUNK)), np.empty(_CHUNK)
+    for first in range(0, len(cells), _CHUNK):
+        last = min(first + _CHUNK, len(cells))
+        run, own, size = cells[first:last], targets[first:last], last - first
+        # A part of the buffer would not be contiguous.
+        raw = buffer if size == _CHUNK else np.empty((n_outputs, size))
+        for k in range(n_outputs):
+            look_up_cells(run, starts, table[k], raw[k])
+            for i in range(size):
+                centred = (raw[k, i] * unit - moved[k]) * factor[first + i]
+                raw[k, i] = centred + addends[k, 0] + addends[k, 1]
+        _residuals_of_outputs(form, softmax_units, constants, own, raw)
+        _clip(clip, constants, own, raw)
+        for i in range(size):
+            in_sums[i] = factor[first + i] * norm
+        for k in range(n_outputs):
+            there = in_sums[:size], present[first:last], are_shares
+            totals[k] += _round(scales, *there, raw[k])
+            _add_to_cells(run, starts, raw[k], sums[k])
 
 
 # ------------------------------ Compiled gradient pass over floating rows of one output

@@ -321,15 +321,41 @@ def _shortening(squares: FloatArray, longest: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class StateGrid:
-    """Centred rows as integer weights of the states of their cells."""
+class _StatesGrid:
+    """Centred rows as integer weights of the states of their cells.
+
+    `rows` have the maps from states to features.
+    """
 
     rows: CentredMatrix
-    shares: Any
-    factor: FloatArray
     bits: ClassVar[int] = _STATE_BITS
     # Sums of this many weights of states times residuals are below 2^62.
     most_rows: ClassVar[int] = 2 ** (62 - SHARE_BITS - _STATE_BITS)
+
+    def in_double(self) -> Self:
+        return self
+
+    def table(self, weights: FloatArray) -> tuple[NDArray[np.int64], float]:
+        """What states add to raw predictions, as integers, and their unit."""
+        X, own = self.rows.X, weights[: self.rows.shape[1]]
+        return _table(X.basis @ own, own, X.terms, _STATE_TABLE_BITS)
+
+    def total(self, n_outputs: int) -> WholeSum:
+        shape = self.rows.X.basis.shape[0] + 1, n_outputs
+        return WholeSum(shape, SHARE_BITS + _STATE_BITS)
+
+    def features(self, sums: FloatArray) -> FloatArray:
+        by_state = self.rows.X.basis.T @ (sums[:-1] / 2**SHARE_BITS)
+        moved = np.outer(self.rows.centre, sums[-1])
+        return np.asarray((by_state - moved) / self.rows.norm)
+
+
+@dataclass(frozen=True, eq=False)
+class StateGrid(_StatesGrid):
+    """The same as CSR, for few rows and for rows of numbers."""
+
+    shares: Any
+    factor: FloatArray
 
     @classmethod
     def of(cls, rows: CentredMatrix) -> Self:
@@ -349,13 +375,9 @@ class StateGrid:
         """Cached, since SciPy copies a matrix to transpose it."""
         return self.shares.T
 
-    def in_double(self) -> Self:
-        return self
-
     def raw(self, weights: FloatArray) -> FloatArray:
-        X, d = self.rows.X, self.rows.shape[1]
-        own = weights[:d]
-        table, unit = _table(X.basis @ own, own, X.terms, _STATE_TABLE_BITS)
+        d = self.rows.shape[1]
+        own, (table, unit) = weights[:d], self.table(weights)
         products = (self.shares @ table).astype(np.float64) * (unit / 2**SHARE_BITS)
         products -= self.rows.centre @ own
         products *= self.rows.factor[:, None]
@@ -369,10 +391,6 @@ class StateGrid:
         sums = (self.shares @ table).astype(np.float64)
         return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
 
-    def total(self, n_outputs: int) -> WholeSum:
-        shape = self.shares.shape[1] + 1, n_outputs
-        return WholeSum(shape, SHARE_BITS + _STATE_BITS)
-
     def add(self, total: WholeSum, units: FloatArray) -> None:
         n, most = len(units), self.most_rows
         for start in range(0, n, most):
@@ -383,10 +401,107 @@ class StateGrid:
             part = np.vstack([shares @ run, run.sum(axis=0)])
             total.add(part, len(run))
 
-    def features(self, sums: FloatArray) -> FloatArray:
-        by_state = self.rows.X.basis.T @ (sums[:-1] / 2**SHARE_BITS)
-        moved = np.outer(self.rows.centre, sums[-1])
-        return np.asarray((by_state - moved) / self.rows.norm)
+
+@dataclass(frozen=True, eq=False)
+class CellGrid(_StatesGrid):
+    """The same with one whole number for each cell, for compiled code.
+
+    Parameters
+    ----------
+    rows : CentredMatrix
+        Without rows: the maps alone.
+    cells : ndarray of uint32 or uint64 of shape (n_rows, n_parts)
+        See ``_gradient_kernel.py``. Private.
+    own : ndarray of float64 of shape (n_rows,)
+        Factors of the rows in products.
+    """
+
+    cells: NDArray[Any]
+    own: FloatArray
+
+    @classmethod
+    def of(cls, rows: CentredMatrix) -> Self | None:
+        """None if a row has other weights than those of cells, as rows of numbers."""
+        from skdp.sums._gradient_kernel import pack_cells
+
+        X, states = rows.X, rows.X.states
+        ends = np.concatenate([[0], np.cumsum(X.parts)])
+        part_of = np.repeat(np.arange(len(X.parts)), X.parts)
+        cells = np.empty((len(rows.factor), len(X.parts)), _type_of_cells(X.parts))
+        of_rows = states.data, states.indices, states.indptr
+        if not pack_cells(of_rows, part_of, ends, cells):
+            return None
+        return cls(rows[:0], cells, rows.factor)
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.cells.nbytes + self.own.nbytes)
+
+    @property
+    def factor(self) -> FloatArray:
+        return self.own * self.rows.norm
+
+    @property
+    def passed(self) -> tuple[NDArray[Any], FloatArray]:
+        return self.cells, self.own
+
+    @property
+    def kernel(self) -> Any:
+        from skdp.sums._gradient_kernel import add_cell_gradients
+
+        return add_cell_gradients
+
+    @property
+    def _starts(self) -> NDArray[np.int64]:
+        """First place of each part in tables, in which each part has one place more."""
+        sizes = np.array(self.rows.X.parts) + 1
+        return np.cumsum(sizes) - sizes
+
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        """Places of the states in tables."""
+        parts = self.rows.X.parts
+        return np.arange(sum(parts)) + np.repeat(np.arange(len(parts)), parts)
+
+    def tables(self, weights: FloatArray) -> tuple[Any, ...]:
+        """What the kernel adds to raw predictions: starts, entries, their unit, ..."""
+        exact, unit = self.table(weights)
+        parts = self.rows.X.parts
+        shape = exact.shape[1], sum(parts) + len(parts) + 1
+        table = np.zeros(shape, dtype=np.int64)
+        table[:, self._places] = exact.T
+        moved = self.rows.centre @ weights[: self.rows.shape[1]]
+        return self._starts, table, unit / 2**SHARE_BITS, moved, self.rows.norm
+
+    def sums(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sums by state, and of residuals, from those of the kernel."""
+        return found[:, np.append(self._places, -1)].T
+
+    def raw(self, weights: FloatArray) -> FloatArray:
+        from skdp.sums._gradient_kernel import look_up_cells
+
+        starts, table, unit, moved, _ = self.tables(weights)
+        products = np.empty((len(self.cells), len(table)))
+        for k, own in enumerate(table):
+            found = np.empty(len(self.cells))
+            look_up_cells(self.cells, starts, own, found)
+            products[:, k] = (found * unit - moved[k]) * self.own
+        if len(weights) > self.rows.shape[1]:
+            products += weights[-1]
+        return products
+
+
+# Bits of a cell of 32 bits that its state may take.
+_FEW_STATES = 32 - SHARE_BITS - 2
+
+
+def _type_of_cells(parts: tuple[int, ...]) -> Any:
+    return np.uint32 if max(parts) < 1 << _FEW_STATES else np.uint64
+
+
+def bytes_of_cells(parts: tuple[int, ...]) -> int:
+    """Bytes of a row of cells; public."""
+    return len(parts) * np.dtype(_type_of_cells(parts)).itemsize + 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,10 +514,21 @@ class CodeGrid:
     rows: CodeRows
     factor: FloatArray
     bits: ClassVar[int] = _CODE_BITS
+    most_rows: ClassVar[int] = 2 ** (62 - _CODE_BITS)
 
     @classmethod
     def of(cls, rows: CodeRows) -> Self:
         return cls(rows, rows.factor)
+
+    @property
+    def passed(self) -> tuple[NDArray[np.uint8], FloatArray]:
+        return self.rows.codes, self.factor
+
+    @property
+    def kernel(self) -> Any:
+        from skdp.sums._gradient_kernel import add_code_gradients
+
+        return add_code_gradients
 
     @property
     def n_bytes(self) -> int:
@@ -416,6 +542,15 @@ class CodeGrid:
         basis, own = self.rows.basis, weights[: self.rows.shape[1]]
         exact = np.concatenate(basis.tables(own))
         return _table(exact, own, basis.terms, _CODE_TABLE_BITS)
+
+    def tables(self, weights: FloatArray) -> tuple[Any, ...]:
+        """What the kernel adds to raw predictions: starts, entries and their unit."""
+        table, unit = self.table(weights)
+        return self.rows.basis.starts, np.ascontiguousarray(table.T), unit
+
+    def sums(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sums by code from those of the kernel."""
+        return found.T
 
     def raw(self, weights: FloatArray) -> FloatArray:
         table, unit = self.table(weights)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, row_norms, with_entries
-from skdp.tables._source import Block, Remote, Source
+from skdp.tables._source import STORED_BYTES, Block, Remote, Source
 
 # Weights of states are multiples of 2 to minus this power, so that sums are exact.
 SHARE_BITS = 20
@@ -248,8 +248,8 @@ class CentredSource(Source):
             n_features=len(centring.centre),
             is_row_major=False,
             is_stable=facts.holds_rows,
-            # The entries of a row before it is centred.
-            most_entries=min(facts.most_entries, facts.n_features),
+            # Those of a row before it is centred.
+            row_bytes=min(facts.row_bytes, facts.n_features * STORED_BYTES),
             amplification=max([centring.amplification, *amplified]),
             cells=max([X.states.shape[1] for X in made], default=0),
         )

@@ -73,6 +73,12 @@ class Remote(Protocol):
         ...
 
 
+# Default of the memory for rows of a source.
+MEMORY = 2**30
+# Largest number of bytes of a stored number of sparse rows on their grid.
+STORED_BYTES = 24
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """Public facts about the records of a source, which depend on no record.
@@ -106,8 +112,12 @@ class Facts:
         of users with a declared size and an unknown number of users.
     n_partitions : int, default=1
         Number of places in which values of rows are kept between readings.
-    most_entries : float, default=inf
-        Largest number of stored entries of a row, if it is below `n_features`.
+    row_bytes : float, default=inf
+        Largest number of bytes of a row on its grid, if it is below `STORED_BYTES` for
+        each feature. Not of dense rows.
+    memory : float, default=2^30
+        Largest number of bytes of rows that are kept between readings, in each of
+        `n_partitions` places, if the rows are not in memory.
     amplification : float, default=1.0
         Bound on the terms of a row's products, in units of the row.
     cells : int, default=0
@@ -126,7 +136,8 @@ class Facts:
     is_of_users: bool = False
     max_overcount: float = 1.0
     n_partitions: int = 1
-    most_entries: float = math.inf
+    row_bytes: float = math.inf
+    memory: float = MEMORY
     amplification: float = 1.0
     cells: int = 0
 

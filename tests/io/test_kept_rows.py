@@ -65,7 +65,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def limited(monkeypatch, n_bytes):
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", n_bytes)
+    places.keeps(monkeypatch, n_bytes)
 
 
 def weights_of(model):
