@@ -74,11 +74,17 @@ def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     facts = source.facts
     if _are_uncounted(source):
         return facts.memory > 0
-    of_row = float(n_features * _DENSE_BYTES)
+    most = bytes_to_keep(source, n_samples, n_features)
+    is_little = most <= facts.memory * facts.n_partitions
+    return facts.is_stable or (not facts.holds_rows and is_little)
+
+
+def bytes_to_keep(source: Source, n_samples: int, n_features: int) -> float:
+    """Largest number of bytes of the rows of a source of records; public."""
+    facts, of_row = source.facts, float(n_features * _DENSE_BYTES)
     if not facts.is_row_major:
         of_row = min(facts.row_bytes, facts.n_features * STORED_BYTES)
-    is_little = n_samples * of_row <= facts.memory * facts.n_partitions
-    return facts.is_stable or (not facts.holds_rows and is_little)
+    return n_samples * of_row
 
 
 def most_kept(source: Source) -> float:
