@@ -27,9 +27,8 @@ from skdp.preprocessing._exported import features
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
-from skdp.sums._gradient_sum import bytes_to_keep, keeps_grid
-from skdp.sums._grid_rows import bytes_of_cells
-from skdp.tables._source import STORED_BYTES, Source
+from skdp.tables._centred import bytes_of_cells
+from skdp.tables._source import STORED_BYTES, Source, bytes_to_keep, keeps_grid
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100

@@ -13,7 +13,7 @@ from skdp.losses._kernel import (
     residual_of_one,
     weight_of,
 )
-from skdp.tables._centred import SHARE_BITS
+from skdp.tables._coded_kernel import SHARE_OF, STATE_AT, WHOLE, look_up_cells
 
 # --------------------------------------- Compiled loops over gridded rows of one output
 # Products and sums are of integers that are exact in double precision, so their order
@@ -278,60 +278,7 @@ def add_code_gradients(codes, records, tables, loss, scales, are_shares, sums, t
 
 
 # ---------------------------------------- Compiled pass over rows of cells, any outputs
-# A cell of a declared column is one whole number: from the highest bits on, the state
-# within its part, the share of the next state, and what both shares lack of the whole,
-# which is 0 or 1 unit. A row without a state in a part has the state behind the part's
-# last one, where tables have zeros and sums are left out.
-
-
-_WHOLE = 1 << SHARE_BITS
-STATE_AT = SHARE_BITS + 2  # bits below the state
-_SHARE = (1 << SHARE_BITS + 1) - 1
-
-
-@compiled_exactly
-def pack_cells(states, part_of, ends, cells):
-    """Write the cells of rows of states; False if a row is not made of cells.
-
-    `states` are shares, states and where rows start, as in CSR. `part_of` is the part
-    of each state, and `ends` are where each part starts and ends.
-    """
-    shares, places, starts = states
-    for i in range(len(cells)):
-        for j in range(cells.shape[1]):
-            cells[i, j] = (ends[j + 1] - ends[j]) << STATE_AT
-        at, last = starts[i], starts[i + 1]
-        while at < last:
-            state, first, second = places[at], np.floor(shares[at] * _WHOLE), 0.0
-            j = part_of[state]
-            at += 1
-            if at < last and places[at] == state + 1 and part_of[places[at]] == j:
-                second = np.floor(shares[at] * _WHOLE)
-                at += 1
-            if first == 0 and second == 0:
-                continue
-            lacking = _WHOLE - first - second
-            is_empty = np.int64(cells[i, j]) >> STATE_AT == ends[j + 1] - ends[j]
-            is_cell = min(first, second) >= 0 and (lacking == 0 or lacking == 1)
-            if not (is_cell and is_empty):
-                return False
-            own = (np.int64(second) << 1) | np.int64(lacking)
-            cells[i, j] = ((state - ends[j]) << STATE_AT) | own
-    return True
-
-
-@compiled_exactly
-def look_up_cells(cells, starts, table, raw):
-    """Write the sum of the table's entries, times the shares, for each record."""
-    for i in range(len(cells)):
-        total = np.int64(0)
-        for j in range(cells.shape[1]):
-            cell = np.int64(cells[i, j])
-            place = np.uintp(starts[j]) + np.uintp(cell >> STATE_AT)
-            second = (cell >> 1) & _SHARE
-            first = _WHOLE - second - (cell & 1)
-            total += first * table[place] + second * table[place + np.uintp(1)]
-        raw[i] = total
+# Cells are explained in ``skdp/tables/_coded_kernel.py``.
 
 
 @compiled_exactly
@@ -343,8 +290,8 @@ def _add_to_cells(cells, starts, units, sums):
         for j in range(cells.shape[1]):
             cell = np.int64(cells[i, j])
             place = np.uintp(starts[j]) + np.uintp(cell >> STATE_AT)
-            second = (cell >> 1) & _SHARE
-            sums[place] += (_WHOLE - second - (cell & 1)) * own
+            second = (cell >> 1) & SHARE_OF
+            sums[place] += (WHOLE - second - (cell & 1)) * own
             sums[place + np.uintp(1)] += second * own
 
 

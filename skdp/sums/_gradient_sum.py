@@ -28,7 +28,6 @@ from skdp.sums._adder import (
 from skdp.sums._exact import (
     MOST_ROWS,
     RESIDUAL_BITS,
-    KeptRows,
     Summed,
     Sums,
     WholeSum,
@@ -46,8 +45,15 @@ from skdp.sums._grid_rows import (
     gridded,
     scale_of,
 )
-from skdp.tables._centred import CentredMatrix, StateRows
-from skdp.tables._source import STORED_BYTES, Block, Source
+from skdp.tables._centred import CentredMatrix
+from skdp.tables._source import (
+    Block,
+    KeptRows,
+    Source,
+    are_uncounted,
+    keeps_grid,
+    most_kept,
+)
 from skdp.tables._views import ColumnsOf, Encoded
 
 if TYPE_CHECKING:
@@ -61,40 +67,6 @@ if TYPE_CHECKING:
 _WORTH_COMPILING = 5_000_000
 # From this size on, kept rows are in single precision, which can represent them.
 _WORTH_NARROWING = 1_000_000
-# Largest number of bytes per number of dense rows on their grid.
-_DENSE_BYTES = 4
-
-
-def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
-    """Whether rows on their grid are kept from one pass to the next; public.
-
-    If rows are kept, a source need not return the same rows in later readings. Rows of
-    users are kept as long as they take at most `most_kept` bytes.
-    """
-    facts = source.facts
-    if _are_uncounted(source):
-        return facts.memory > 0
-    most = bytes_to_keep(source, n_samples, n_features)
-    is_little = most <= facts.memory * facts.n_partitions
-    return facts.is_stable or (not facts.holds_rows and is_little)
-
-
-def bytes_to_keep(source: Source, n_samples: int, n_features: int) -> float:
-    """Largest number of bytes of the rows of a source of records; public."""
-    facts, of_row = source.facts, float(n_features * _DENSE_BYTES)
-    if not facts.is_row_major:
-        of_row = min(facts.row_bytes, facts.n_features * STORED_BYTES)
-    return n_samples * of_row
-
-
-def most_kept(source: Source) -> float:
-    """Largest number of bytes of kept rows; if there are more, none is kept."""
-    return source.facts.memory if _are_uncounted(source) else math.inf
-
-
-def _are_uncounted(source: Source) -> bool:
-    """Whether no public fact bounds the number of rows, as for users in a source."""
-    return source.facts.is_of_users and not source.facts.holds_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,13 +266,10 @@ class ExactGradientSum(ExactSum):
         # Rows that were read, or None: their class defines what the sums represent.
         self._kind: GridRows | None = None
         n_numbers = objective.n_samples * objective.n_features
-        self._is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+        self._is_narrow = n_numbers >= _WORTH_NARROWING or are_uncounted(source)
         self._is_compiled = (
             objective.loss.n_outputs == 1 and n_numbers >= _WORTH_COMPILING
         )
-        # Of a source, cells take the memory that `keeps_grid` counts.
-        is_here = source.facts.holds_rows
-        self._has_cells = not is_here or n_numbers >= _WORTH_COMPILING
 
     def whole_sums(
         self, weights: Any, rows: IntArray | None = None, part: Part = "all"
@@ -354,10 +323,6 @@ class ExactGradientSum(ExactSum):
         if self._gradients.user_clip is not None and isinstance(X, CentredMatrix):
             # The clip applies to a vector of features, not to states.
             X = X.made()
-        elif self._has_cells and isinstance(X, CentredMatrix):
-            found = CellGrid.of(X) if isinstance(X.X, StateRows) else None
-            if found is not None:
-                return found
         norm, entries = self._objective.data_norm, self._objective.entry_bound
         rows = _held(X, norm, self._is_narrow, self._is_compiled)
         return rows.clipped(entries) if entries < norm else rows
@@ -557,7 +522,7 @@ def _added_users(parts: FloatArray, factor: FloatArray) -> WholeSum:
 def grid_view(source: Source) -> Encoded:
     """Gridded rows of norm at most 1, with their norms."""
     n_numbers = source.n_samples * source.n_features
-    is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+    is_narrow = n_numbers >= _WORTH_NARROWING or are_uncounted(source)
     is_compiled = n_numbers >= _WORTH_COMPILING
     encode = partial(_with_norms, is_narrow=is_narrow, is_compiled=is_compiled)
     return Encoded(source, encode)

@@ -21,9 +21,9 @@ from skdp.sums._exact import (
     norm_exponent,
     units_of,
 )
-from skdp.tables._centred import SHARE_BITS, CentredMatrix, StateRows
+from skdp.tables._centred import CellRows, CentredMatrix, StateRows
 from skdp.tables._coded import CodeRows, added_up
-from skdp.tables._source import Block
+from skdp.tables._source import SHARE_BITS, Block
 
 # ------------------------------------------------ Rows as integers of norm at most 2^22
 # Each row is rounded and clipped by the rule of Lemma 11 in
@@ -340,6 +340,26 @@ class _StatesGrid:
         X, own = self.rows.X, weights[: self.rows.shape[1]]
         return _table(X.basis @ own, own, X.terms, _STATE_TABLE_BITS)
 
+    def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
+        """Sums of the states' numbers, each times the state's weight in units."""
+        raise NotImplementedError
+
+    def raw(self, weights: FloatArray) -> FloatArray:
+        d = self.rows.shape[1]
+        own, (table, unit) = weights[:d], self.table(weights)
+        products = self._added_up(table) * (unit / 2**SHARE_BITS)
+        products -= self.rows.centre @ own
+        products *= self.rows.factor[:, None]
+        if len(weights) > d:
+            products += weights[d]
+        return np.asarray(products)
+
+    def variance_of(self, values: FloatArray) -> FloatArray:
+        """Variance of predictions, from the variance of each state's contribution."""
+        table, unit = _whole(values)
+        sums = self._added_up(table[:, None])[:, 0]
+        return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
+
     def total(self, n_outputs: int) -> WholeSum:
         shape = self.rows.X.basis.shape[0] + 1, n_outputs
         return WholeSum(shape, SHARE_BITS + _STATE_BITS)
@@ -367,29 +387,16 @@ class StateGrid(_StatesGrid):
     @property
     def n_bytes(self) -> int:
         # The weights are stored twice, with the same indices.
-        numbers = (self.shares.data, self.factor, self.rows.factor, self.rows.lengths)
-        return _n_bytes(self.shares) + sum(int(each.nbytes) for each in numbers)
+        numbers = self.shares.data.nbytes + self.factor.nbytes
+        return int(self.rows.n_bytes + numbers)
 
     @cached_property
     def _by_state(self) -> Any:
         """Cached, since SciPy copies a matrix to transpose it."""
         return self.shares.T
 
-    def raw(self, weights: FloatArray) -> FloatArray:
-        d = self.rows.shape[1]
-        own, (table, unit) = weights[:d], self.table(weights)
-        products = (self.shares @ table).astype(np.float64) * (unit / 2**SHARE_BITS)
-        products -= self.rows.centre @ own
-        products *= self.rows.factor[:, None]
-        if len(weights) > d:
-            products += weights[d]
-        return np.asarray(products)
-
-    def variance_of(self, values: FloatArray) -> FloatArray:
-        """Variance of predictions, from the variance of each state's contribution."""
-        table, unit = _whole(values)
-        sums = (self.shares @ table).astype(np.float64)
-        return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
+    def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
+        return np.asarray((self.shares @ table).astype(np.float64))
 
     def add(self, total: WholeSum, units: FloatArray) -> None:
         n, most = len(units), self.most_rows
@@ -404,46 +411,20 @@ class StateGrid(_StatesGrid):
 
 @dataclass(frozen=True, eq=False)
 class CellGrid(_StatesGrid):
-    """The same with one whole number for each cell, for compiled code.
-
-    Parameters
-    ----------
-    rows : CentredMatrix
-        Without rows: the maps alone.
-    cells : ndarray of uint32 or uint64 of shape (n_rows, n_parts)
-        See ``_gradient_kernel.py``. Private.
-    own : ndarray of float64 of shape (n_rows,)
-        Factors of the rows in products.
-    """
-
-    cells: NDArray[Any]
-    own: FloatArray
-
-    @classmethod
-    def of(cls, rows: CentredMatrix) -> Self | None:
-        """None if a row has other weights than those of cells, as rows of numbers."""
-        from skdp.sums._gradient_kernel import pack_cells
-
-        X, states = rows.X, rows.X.states
-        ends = np.concatenate([[0], np.cumsum(X.parts)])
-        part_of = np.repeat(np.arange(len(X.parts)), X.parts)
-        cells = np.empty((len(rows.factor), len(X.parts)), _type_of_cells(X.parts))
-        of_rows = states.data, states.indices, states.indptr
-        if not pack_cells(of_rows, part_of, ends, cells):
-            return None
-        return cls(rows[:0], cells, rows.factor)
-
-    @property
-    def n_bytes(self) -> int:
-        return int(self.cells.nbytes + self.own.nbytes)
+    """The same with one whole number for each cell, for compiled code."""
 
     @property
     def factor(self) -> FloatArray:
-        return self.own * self.rows.norm
+        return self.rows.factor * self.rows.norm
+
+    @property
+    def n_bytes(self) -> int:
+        return self.rows.n_bytes
 
     @property
     def passed(self) -> tuple[NDArray[Any], FloatArray]:
-        return self.cells, self.own
+        """What the kernel takes of each row."""
+        return self.rows.X.cells, self.rows.factor
 
     @property
     def kernel(self) -> Any:
@@ -451,57 +432,19 @@ class CellGrid(_StatesGrid):
 
         return add_cell_gradients
 
-    @property
-    def _starts(self) -> NDArray[np.int64]:
-        """First place of each part in tables, in which each part has one place more."""
-        sizes = np.array(self.rows.X.parts) + 1
-        return np.cumsum(sizes) - sizes
-
-    @property
-    def _places(self) -> NDArray[np.int64]:
-        """Places of the states in tables."""
-        parts = self.rows.X.parts
-        return np.arange(sum(parts)) + np.repeat(np.arange(len(parts)), parts)
-
     def tables(self, weights: FloatArray) -> tuple[Any, ...]:
-        """What the kernel adds to raw predictions: starts, entries, their unit, ..."""
-        exact, unit = self.table(weights)
-        parts = self.rows.X.parts
-        shape = exact.shape[1], sum(parts) + len(parts) + 1
-        table = np.zeros(shape, dtype=np.int64)
-        table[:, self._places] = exact.T
+        """What the kernel adds to raw predictions, and how it centres them."""
+        X, (exact, unit) = self.rows.X, self.table(weights)
         moved = self.rows.centre @ weights[: self.rows.shape[1]]
-        return self._starts, table, unit / 2**SHARE_BITS, moved, self.rows.norm
+        unit /= 2**SHARE_BITS
+        return X.starts, X.table(exact), unit, moved, self.rows.norm
 
     def sums(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sums by state, and of residuals, from those of the kernel."""
-        return found[:, np.append(self._places, -1)].T
+        return found[:, np.append(self.rows.X.places, -1)].T
 
-    def raw(self, weights: FloatArray) -> FloatArray:
-        from skdp.sums._gradient_kernel import look_up_cells
-
-        starts, table, unit, moved, _ = self.tables(weights)
-        products = np.empty((len(self.cells), len(table)))
-        for k, own in enumerate(table):
-            found = np.empty(len(self.cells))
-            look_up_cells(self.cells, starts, own, found)
-            products[:, k] = (found * unit - moved[k]) * self.own
-        if len(weights) > self.rows.shape[1]:
-            products += weights[-1]
-        return products
-
-
-# Bits of a cell of 32 bits that its state may take.
-_FEW_STATES = 32 - SHARE_BITS - 2
-
-
-def _type_of_cells(parts: tuple[int, ...]) -> Any:
-    return np.uint32 if max(parts) < 1 << _FEW_STATES else np.uint64
-
-
-def bytes_of_cells(parts: tuple[int, ...]) -> int:
-    """Bytes of a row of cells; public."""
-    return len(parts) * np.dtype(_type_of_cells(parts)).itemsize + 8
+    def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
+        return self.rows.X.added_up(table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -609,6 +552,8 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
     if isinstance(X, CodeRows):
         return CodeGrid.of(X)
     if isinstance(X, CentredMatrix):
+        if isinstance(X.X, CellRows):
+            return CellGrid(X)
         if isinstance(X.X, StateRows):
             return StateGrid.of(X)
         X = X.made()

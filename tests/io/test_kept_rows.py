@@ -27,9 +27,9 @@ from skdp import (
 )
 from skdp.exceptions import SourceError
 from skdp.sums import _gradient_sum
-from skdp.sums._exact import KeptRows
 from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.sums._network import ExactNetworkSum
+from skdp.tables._source import KeptRows
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import (
