@@ -265,6 +265,7 @@ class ExactGradientSum(ExactSum):
         self._largest = gradients.largest_residual
         # Rows that were read, or None: their class defines what the sums represent.
         self._kind: GridRows | None = None
+        self._tables: tuple[Any, Any] = (None, None)
         n_numbers = objective.n_samples * objective.n_features
         self._is_narrow = n_numbers >= _WORTH_NARROWING or are_uncounted(source)
         self._is_compiled = (
@@ -422,7 +423,9 @@ class ExactGradientSum(ExactSum):
             addends[:, 0] = weights[-1]
         if objective.offset:
             addends[:, 1] = objective.offset
-        tables = *grid.tables(weights), addends
+        if self._tables[0] is not weights:  # the same for all blocks of a pass
+            self._tables = weights, grid.tables(weights)
+        tables = *self._tables[1], addends
         form = int(objective.loss.form), objective.loss.form_constants
         loss = *form, self._clip, softmax_units(k)
         per_unit = [2.0**bits / self._largest for bits in (RESIDUAL_BITS, grid.bits)]

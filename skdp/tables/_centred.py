@@ -137,8 +137,7 @@ class StateRows:
     @property
     def terms(self) -> float:
         """Largest sum of the norms of a row's terms; from public facts."""
-        each = np.split(row_norms(self.basis), np.cumsum(self.parts)[:-1])
-        return float(sum(part.max() for part in each)) * (1 + 1e-12)
+        return _terms_of(self.basis, self.parts)
 
     def gridded(self) -> StateRows:
         """Rows whose weights are rounded down to multiples of 2^-20."""
@@ -195,6 +194,11 @@ def bytes_of_cells(parts: tuple[int, ...]) -> int:
     return len(parts) * np.dtype(_type_of_cells(parts)).itemsize + 8
 
 
+def _terms_of(basis: csr_array, parts: tuple[int, ...]) -> float:
+    each = np.split(row_norms(basis), np.cumsum(parts)[:-1])
+    return float(sum(part.max() for part in each)) * (1 + 1e-12)
+
+
 def _ends(parts: tuple[int, ...]) -> NDArray[np.int64]:
     """Where each part starts among the states, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(parts)]).astype(np.int64)
@@ -227,7 +231,7 @@ class CellRows:
 
     @property
     def terms(self) -> float:
-        return self[:0].unpacked().terms
+        return _terms_of(self.basis, self.parts)
 
     def __getitem__(self, rows: Any) -> CellRows:
         return CellRows(self.cells[rows], self.basis, self.parts)
