@@ -65,6 +65,13 @@ class Cells:
     is_missing: np.ndarray
     distinct: tuple[np.ndarray, np.ndarray] | None = None
 
+    def part(self, rows: slice) -> Cells:
+        """The cells of some rows."""
+        distinct = None
+        if self.distinct is not None:
+            distinct = self.distinct[0], self.distinct[1][rows]
+        return Cells(self.kind, self.values[rows], self.is_missing[rows], distinct)
+
     def filled(self) -> np.ndarray:
         """The values, with a harmless value of their dtype where a cell is missing."""
         if not self.is_missing.any():
