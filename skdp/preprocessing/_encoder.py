@@ -183,9 +183,7 @@ class Encoding:
     def states(self, table: list[Cells]) -> csr_array:
         """Each row's shares in the states of all blocks."""
         n = len(table[0].values)
-        width = self._side_by_side([cells.part(slice(0)) for cells in table])[0].shape[
-            1
-        ]
+        none, _ = self._side_by_side([cells.part(slice(0)) for cells in table])
         # No row has more entries; memory that is not written is not taken.
         most = n * none.shape[1]
         shares, states = np.empty(most), np.empty(most, dtype=np.int32)
