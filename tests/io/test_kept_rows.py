@@ -190,7 +190,7 @@ def warned_of_memory(model, source):
 
 def test_a_fit_says_before_it_that_rows_will_be_read_anew(tmp_path, passes):
     frame, most = places.numbers(), N * (len(FEATURES) * 4 + 8)
-    bits = []
+    bits = [weights_of(clone(DEFAULT).fit(frame[FEATURES], frame["y"]))]
     for memory, is_enough in ((most, True), (most - 1, False), (0, False)):
         source = places.in_files(frame, tmp_path / "rows", memory=memory)
         passes.clear()
