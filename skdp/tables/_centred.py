@@ -384,14 +384,24 @@ class CentredSource(Source):
     encode : callable
         Maps the source's rows to rows of norm at most 1, each separately.
     centring : Centring
+    keeps : bool or None, default=None
+        Whether rows are kept, for a part of a table on a worker, where the size of the
+        whole table is not known. None: follows from the facts of the source.
     """
 
-    def __init__(self, source: Source, encode: Any, centring: Centring) -> None:
+    def __init__(
+        self,
+        source: Source,
+        encode: Any,
+        centring: Centring,
+        keeps: bool | None = None,
+    ) -> None:
         self._source, self._encode, self._centring = source, encode, centring
         facts, d = source.facts, len(centring.centre)
         self._has_cells = not facts.holds_rows or facts.n_samples * d >= WORTH_CELLS
         shown = self.nothing().X.X
-        is_of_states = isinstance(shown, StateRows)
+        own = [shown] if isinstance(shown, StateRows) else []
+        amplified = [centring.amplified(X.terms) for X in own]
         self.facts = replace(
             facts,
             n_features=d,
@@ -399,17 +409,15 @@ class CentredSource(Source):
             is_stable=facts.holds_rows,
             # Those of a row before it is centred.
             row_bytes=min(facts.row_bytes, facts.n_features * STORED_BYTES),
-            amplification=centring.amplified(shown.terms)
-            if is_of_states
-            else centring.amplification,
-            cells=shown.basis.shape[0] if is_of_states else 0,
+            amplification=max([centring.amplification, *amplified]),
+            cells=sum(X.basis.shape[0] for X in own),
         )
-        self._keeps = keeps_grid(self, facts.n_samples, d)
+        self._keeps = keeps_grid(self, facts.n_samples, d) if keeps is None else keeps
         self._kept: KeptRows[Block] = KeptRows(most_kept(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copy the arguments only: rows stay where they are.
-        return type(self), (self._source, self._encode, self._centring)
+        return type(self), (self._source, self._encode, self._centring, self._keeps)
 
     def blocks(self) -> Iterator[Block]:
         return self._kept.passed(self._read) if self._keeps else self._read()
