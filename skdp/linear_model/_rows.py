@@ -32,8 +32,8 @@ from skdp.tables._source import STORED_BYTES, Source, bytes_to_keep, keeps_grid
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100
-# So many passes over a source take little longer than those before the descent.
-_FEW_PASSES = 10
+# So few passes over a source are no surprise.
+_FEW_PASSES = 20
 # The default of `data_norm`; any other was chosen for the rows.
 _DEFAULT_NORM = 1.0
 

@@ -444,7 +444,7 @@ class CellGrid(_StatesGrid):
         return found[:, np.append(self.rows.X.places, -1)].T
 
     def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
-        return self.rows.X.added_up(table)
+        return np.asarray(self.rows.X.added_up(table))
 
 
 @dataclass(frozen=True, eq=False)

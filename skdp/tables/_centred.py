@@ -191,7 +191,7 @@ def _type_of_cells(parts: tuple[int, ...]) -> Any:
 
 def bytes_of_cells(parts: tuple[int, ...]) -> int:
     """Bytes of a row of cells, with its factor; public."""
-    return len(parts) * np.dtype(_type_of_cells(parts)).itemsize + 8
+    return int(len(parts) * np.dtype(_type_of_cells(parts)).itemsize + 8)
 
 
 def _terms_of(basis: csr_array, parts: tuple[int, ...]) -> float:
