@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 from benchmarks._models import quietly_fitted
 from benchmarks._runner import Line, benchmark
 from skdp.linear_model import DPLogisticRegression
-from skdp.sums import _gradient_sum
 
 _FEATURES, _KEPT = 20, "kept on its grid"
 
@@ -69,11 +67,12 @@ def write_made_up(path: Path, n: int) -> None:
     parquet.write_table(table, path, use_dictionary=False, compression="none")
 
 
-def _opened(kind: str, folder: Path, n: int) -> tuple[Any, Any]:
+def _opened(kind: str, folder: Path, n: int, memory: int = 0) -> tuple[Any, Any]:
     """A source, and what closes it."""
     from skdp import ParquetSource, SqlSource
 
-    path, facts = folder / "rows.parquet", {"target": "y", "n_samples": n}
+    path = folder / "rows.parquet"
+    facts = {"target": "y", "n_samples": n, "memory": memory}
     write_made_up(path, n)
     if kind == "Parquet":
         return ParquetSource(path, **facts), None
@@ -127,15 +126,14 @@ def _passes(
     few, many = 2, 12
     most = 1 << 30 if keeps else 0
     with tempfile.TemporaryDirectory() as folder:
-        source, link = _opened(kind, Path(folder), n)
-        with mock.patch.object(_gradient_sum, "_MOST_KEPT", most):
-            fitted(source, 1)  # compiles
-            for _ in runs:
-                of_few, of_many = fitted(source, few), fitted(source, many)
-                later = (of_many - of_few) / (many - few)
-                first = of_few - (few - 1) * later
-                numbers = 1e9 / n / _FEATURES
-                yield [later * numbers, first * numbers, peak_megabytes()]
+        source, link = _opened(kind, Path(folder), n, most)
+        fitted(source, 1)  # compiles
+        for _ in runs:
+            of_few, of_many = fitted(source, few), fitted(source, many)
+            later = (of_many - of_few) / (many - few)
+            first = of_few - (few - 1) * later
+            numbers = 1e9 / n / _FEATURES
+            yield [later * numbers, first * numbers, peak_megabytes()]
         if link is not None:
             link.close()
 

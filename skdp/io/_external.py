@@ -31,7 +31,7 @@ from skdp.io._session import (
 )
 from skdp.sums._exact import KeptRows
 from skdp.tables._columns import as_declared
-from skdp.tables._source import Remote
+from skdp.tables._source import MEMORY, Remote
 
 # --------------------------------------------- Steps: row-wise transformers of a source
 
@@ -127,6 +127,7 @@ def _stacked(rows: list[Any]) -> Any:
 # -------------------------------------------------------------------------- TableSource
 
 
+_BYTES = "Pass a number of bytes, such as 4 * 2**30; 0 keeps nothing."
 # Key of an order by ids; the positions in it are drawn separately.
 _ANY_KEY = "0"
 _NO_ARRAY = (
@@ -179,11 +180,13 @@ class TableSource(ABC):
         features: Sequence[str] | None,
         columns: Any,
         batch_size: int,
+        memory: int = MEMORY,
         groups: str | None = None,
     ) -> None:
         self.target, self.columns, self.groups = target, columns, groups
         self.n_samples = self._n_declared = check_count("n_samples", n_samples)
         self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
+        self.memory = check_count("memory", memory, low=0, remedy=_BYTES)
         self._declared = None if columns is None else as_declared(columns)
         self._steps: tuple[Step, ...] = ()
         self._places: RowPositions | None = None
@@ -496,7 +499,13 @@ class TableSource(ABC):
     @property
     def handed_over(self) -> tuple[Any, ...]:
         """Public facts that a part needs to replace the source."""
-        return self.target, self.batch_size, self._steps, self.n_partitions
+        return (
+            self.target,
+            self.batch_size,
+            self._steps,
+            self.n_partitions,
+            self.memory,
+        )
 
     @property
     def n_partitions(self) -> int:

@@ -18,6 +18,7 @@ from skdp.io._external import FETCHED, TableSource
 from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
 from skdp.tables._columns import Columns
+from skdp.tables._source import MEMORY
 
 # Rows of a batch: with a few dozen columns they fit a cache.
 BATCH_SIZE = 1 << 14
@@ -59,6 +60,10 @@ class ParquetSource(TableSource):
         private. Rows without an id are null records.
     batch_size : int in [1, 2^20], default=16384
         Number of rows that are read at once. It changes no result.
+    memory : int, default=2^30
+        Bytes of rows that may be kept in memory after the first reading; see
+        ``docs/guide/large_tables.md``. With fewer bytes than the rows need, they are
+        read anew in every pass of a model. It changes no result.
 
     Examples
     --------
@@ -94,6 +99,7 @@ class ParquetSource(TableSource):
         columns: Columns | None = None,
         groups: str | None = None,
         batch_size: int = BATCH_SIZE,
+        memory: int = MEMORY,
     ) -> None:
         self._files = listed(files)
         check_stored(groups, self._files)
@@ -104,6 +110,7 @@ class ParquetSource(TableSource):
             columns=columns,
             groups=groups,
             batch_size=batch_size,
+            memory=memory,
         )
 
     def _opened_schema(self) -> Any:

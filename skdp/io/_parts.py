@@ -246,6 +246,8 @@ class PartTable:
     steps : tuple of Step
     n_partitions : int
         Number of places that hold what is kept of all rows.
+    memory : int
+        As in `Facts`.
     schema : Schema of Arrow or None, default=None
         For parts that must say how a model reads them.
     names : tuple of str, default=()
@@ -259,6 +261,7 @@ class PartTable:
     batch_size: int
     steps: tuple[Step, ...]
     n_partitions: int
+    memory: int
     schema: Any = None
     names: tuple[str, ...] = ()
     places: RowPositions | None = None

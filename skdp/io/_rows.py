@@ -44,8 +44,8 @@ class StreamRows:
         The encoded sample row.
     is_as_read : bool, default=False
         Whether `encode` changes nothing.
-    most_entries : float, default=inf
-        Largest number of stored entries of a row, if it is below `n_features`.
+    row_bytes : float, default=inf
+        As in `Facts`.
     """
 
     table: TableSource
@@ -56,7 +56,7 @@ class StreamRows:
     is_sparse: bool = False
     shown: Any = None
     is_as_read: bool = False
-    most_entries: float = math.inf
+    row_bytes: float = math.inf
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -124,7 +124,8 @@ class StreamSource(Source):
             is_of_users=is_of_users,
             max_overcount=rows.table.max_overcount,
             n_partitions=1 if is_of_users else rows.table.n_partitions,
-            most_entries=rows.most_entries,
+            row_bytes=rows.row_bytes,
+            memory=rows.table.memory,
             # Rows of users have no order.
             is_ordered=rows.table.has_fixed_order and not is_of_users,
             is_permutable=rows.table.is_permutable,

@@ -20,6 +20,7 @@ from skdp.io._parquet import BATCH_SIZE
 from skdp.io._reading import arrow, is_exact
 from skdp.io._session import Session, Snapshot, refused
 from skdp.tables._columns import Columns
+from skdp.tables._source import MEMORY
 
 # What makes an engine of a connection, by the package of the connection; None if it is
 # of another kind.
@@ -104,6 +105,10 @@ class SqlSource(TableSource):
         ``privacy_.assumed_public`` repeats it.
     batch_size : int in [1, 2^20], default=16384
         Number of rows that are read at once. It changes no result.
+    memory : int, default=2^30
+        Bytes of rows that may be kept in memory after the first reading; see
+        ``docs/guide/large_tables.md``. With fewer bytes than the rows need, they are
+        read anew in every pass of a model. It changes no result.
     n_readers : int in [1, 64], default=1
         Number of connections that read parts of a PostgreSQL table at the same time,
         all in one snapshot. It changes no result. Ordered readings have one reader;
@@ -147,6 +152,7 @@ class SqlSource(TableSource):
         record_id: str | None = None,
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
+        memory: int = MEMORY,
         n_readers: int = 1,
     ) -> None:
         arrow()
@@ -172,6 +178,7 @@ class SqlSource(TableSource):
                 columns=columns,
                 groups=groups,
                 batch_size=batch_size,
+                memory=memory,
             )
         self._check_order()
 

@@ -198,7 +198,7 @@ class Table:
         columns: Any = None,
         refuses_unknown: bool = False,
         allows_missing: bool = False,
-        most_entries: float = math.inf,
+        row_bytes: float = math.inf,
     ) -> Any:
         """The rows as solvers take them.
 
@@ -212,8 +212,8 @@ class Table:
             Declarations of the columns.
         refuses_unknown, allows_missing
             As in `Reading`.
-        most_entries : float, default=inf
-            Largest number of stored entries of a row.
+        row_bytes : float, default=inf
+            As in `Facts`.
 
         Returns
         -------
@@ -346,7 +346,7 @@ class SourceTable(Table):
         columns: Any = None,
         refuses_unknown: bool = False,
         allows_missing: bool = False,
-        most_entries: float = math.inf,
+        row_bytes: float = math.inf,
     ) -> Any:
         reading = self.X.reading(
             columns, refuses_unknown=refuses_unknown, allows_missing=allows_missing
@@ -360,7 +360,7 @@ class SourceTable(Table):
             issparse(sample),
             sample,
             is_as_read=encode is None,
-            most_entries=most_entries,
+            row_bytes=row_bytes,
         )
 
     def labels(self, model: Any, rows: Any) -> tuple[Any, Any]:

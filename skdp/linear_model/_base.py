@@ -34,6 +34,7 @@ from skdp.linear_model._rows import (
     knots_within,
     states_of,
     step_to_predict,
+    warn_of_rereading,
 )
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
@@ -497,6 +498,7 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
         )
         if objective.feature_bound < objective.data_norm:
             source = EntriesClipped(source, objective.feature_bound)
+        warn_of_rereading(source, planned)
         if part is not None:
             planned, source = part.begins(planned, source)
         solution = fit(self, planned, source, self._door(budget))

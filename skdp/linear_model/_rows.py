@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sized
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._checks import check_count
 from skdp._export import Step, step
+from skdp._fit import PlannedFit
 from skdp._input import check_rows
 from skdp._quiet import warn_once
 from skdp._users import UsersToFit
@@ -25,9 +27,13 @@ from skdp.preprocessing._exported import features
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
+from skdp.tables._centred import bytes_of_cells
+from skdp.tables._source import STORED_BYTES, Source, bytes_to_keep, keeps_grid
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100
+# So few passes over a source are no surprise.
+_FEW_PASSES = 20
 # The default of `data_norm`; any other was chosen for the rows.
 _DEFAULT_NORM = 1.0
 
@@ -94,7 +100,11 @@ def rows_of_columns(
         partial(_encoded_frame, encoder, encoding, is_centred),
         columns=encoder.columns_,
         refuses_unknown=encoder.handle_unknown == "error",
-        most_entries=encoding.most_states if is_centred else encoding.most_entries,
+        row_bytes=(
+            bytes_of_cells(encoding.parts)
+            if is_centred
+            else encoding.most_entries * STORED_BYTES
+        ),
     )
     states = states_of(encoding) if is_centred else None
     return LinearRows(rows, encoding.basis.shape[1], states)
@@ -188,6 +198,28 @@ def _warn_of_undeclared_rows(model: Any, table: Table, budget: Budget) -> None:
         "columns=(low, high), a range for all columns, or put BoundedScaler before "
         f"{name}; put RowNormClipper there if clipping is meant or rows are no longer.",
         UndeclaredRowsWarning,
+    )
+
+
+def warn_of_rereading(source: Source, planned: PlannedFit[Any, Any]) -> None:
+    """Say that a source is read and encoded anew in many passes; public facts only.
+
+    Whether rows of users are kept is private, and nothing is said of it.
+    """
+    facts, shape = source.facts, (planned.problem.n_samples, planned.problem.n_features)
+    if facts.is_of_users or facts.holds_rows or keeps_grid(source, *shape):
+        return
+    plan = planned.solver.plan(planned.problem)
+    if plan is not None and plan.n_passes <= _FEW_PASSES:
+        return
+    many = "each pass reads" if plan is None else f"{plan.n_passes} passes read"
+    most = bytes_to_keep(source, *shape) / facts.n_partitions
+    warn_once(
+        f"The memory of a source should hold its rows. Got memory={facts.memory}, so "
+        f"that {many} and encode the table anew. Make the source with memory="
+        f"{math.ceil(most)} or more if the machine has so many bytes, or choose a "
+        "solver of few passes.",
+        UserWarning,
     )
 
 

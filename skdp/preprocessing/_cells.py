@@ -56,11 +56,21 @@ class Cells:
     values : ndarray of shape (n_samples,)
         Any value where a cell is missing.
     is_missing : ndarray of bool of shape (n_samples,)
+    distinct : (ndarray, ndarray of int) or None, default=None
+        Strings that differ, and the index of each cell's string among them.
     """
 
     kind: str
     values: np.ndarray
     is_missing: np.ndarray
+    distinct: tuple[np.ndarray, np.ndarray] | None = None
+
+    def part(self, rows: slice) -> Cells:
+        """The cells of some rows."""
+        distinct = None
+        if self.distinct is not None:
+            distinct = self.distinct[0], self.distinct[1][rows]
+        return Cells(self.kind, self.values[rows], self.is_missing[rows], distinct)
 
     def filled(self) -> np.ndarray:
         """The values, with a harmless value of their dtype where a cell is missing."""
@@ -105,7 +115,9 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
             "declared. Got some. Declare missing=True before fit, which costs nothing, "
             "or fill them by a declared rule."
         )
-    return Cells(declared.kind, plain_values(cells, declared), cells.is_missing)
+    values = plain_values(cells, declared)
+    distinct = cells.distinct if declared.kind == "string" else None
+    return Cells(declared.kind, values, cells.is_missing, distinct)
 
 
 def found_cells(column: Any) -> Cells:
@@ -166,7 +178,9 @@ def _of_codes(column: pd.Series, categories: Cells) -> Cells:
     if not len(categories.values):
         empty = np.full(len(codes), None, dtype=object)
         return Cells("object", empty, np.ones(len(codes), dtype=bool))
-    return Cells(categories.kind, categories.values[codes], codes < 0)
+    values, is_text = categories.values, categories.kind == "string"
+    distinct = (values, codes) if is_text else None
+    return Cells(categories.kind, values[codes], codes < 0, distinct)
 
 
 def _of_array(column: np.ndarray) -> Cells:

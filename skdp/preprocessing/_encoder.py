@@ -29,6 +29,7 @@ from skdp.preprocessing._blocks import (
     OneOf,
     OrMissing,
     Sign,
+    Sparse,
     TimeAxis,
     encoded,
     side_by_side,
@@ -66,6 +67,8 @@ _Numeric = (
 _MARGIN = 2.0**-40
 # Share of nonzero entries below which passes over CSR are faster than over dense rows.
 _SPARSE_BELOW = 0.2
+# Rows whose encoded cells stay in a cache.
+_ROWS_AT_ONCE = 1 << 13
 # Number of knots, from the numbers of records and of declared columns.
 KnotRule = Callable[[int, int], int]
 # Intervals of the finest level, below this number of records over sqrt(n_columns).
@@ -163,11 +166,6 @@ class Encoding:
         return tuple(size for block in self.blocks for size in block.parts)
 
     @property
-    def most_states(self) -> int:
-        """Most states of a row: two neighbours in each part."""
-        return 2 * len(self.parts)
-
-    @property
     def most_entries(self) -> int:
         """Most nonzero features of a row."""
         ends = np.cumsum(self.parts)[:-1]
@@ -184,14 +182,27 @@ class Encoding:
 
     def states(self, table: list[Cells]) -> csr_array:
         """Each row's shares in the states of all blocks."""
+        n = len(table[0].values)
+        none, _ = self._side_by_side([cells.part(slice(0)) for cells in table])
+        # No row has more entries; memory that is not written is not taken.
+        most = n * none.shape[1]
+        shares, states = np.empty(most), np.empty(most, dtype=np.int32)
+        starts = np.zeros(n + 1, dtype=np.int64)
+        for first in range(0, n, _ROWS_AT_ONCE):
+            run = slice(first, min(first + _ROWS_AT_ONCE, n))
+            own, weights = self._side_by_side([cells.part(run) for cells in table])
+            is_there, at = weights != 0, starts[first]
+            ends = at + np.cumsum(np.count_nonzero(is_there, axis=1))
+            starts[first + 1 : run.stop + 1] = ends
+            shares[at : ends[-1]] = weights[is_there]
+            states[at : ends[-1]] = own[is_there]
+        rows = shares[: starts[-1]], states[: starts[-1]], starts
+        return csr_array(rows, shape=(n, sum(self.parts)))
+
+    def _side_by_side(self, table: list[Cells]) -> Sparse:
         pairs = zip(self.blocks, table, strict=True)
-        states, shares = side_by_side(
-            self.blocks, [encoded(block, cells) for block, cells in pairs]
-        )
-        is_there = shares != 0
-        indptr = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
-        shape = (len(shares), sum(self.parts))
-        return csr_array((shares[is_there], states[is_there], indptr), shape=shape)
+        each = [encoded(block, cells) for block, cells in pairs]
+        return side_by_side(self.blocks, each)
 
 
 def planned(

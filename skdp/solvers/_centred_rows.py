@@ -30,8 +30,8 @@ from skdp.sums._counts import StateSums
 from skdp.sums._gradient_sum import grid_view
 from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._record_sums import RowSum
-from skdp.tables._centred import SHARE_BITS, CentredSource, Centring, StateRows
-from skdp.tables._source import Source
+from skdp.tables._centred import CentredSource, Centring, StateRows
+from skdp.tables._source import SHARE_BITS, Source
 from skdp.tables._views import CentredDense
 
 # --------------------------- Noise of a run, and the gate that compares weights with it

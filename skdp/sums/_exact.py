@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -202,51 +202,3 @@ def chosen(blocks: Iterable[Block], rows: IntArray) -> Iterator[Block]:
         if first < last:
             yield block.part(rows[first:last] - start)
         start = end
-
-
-# ------------------------------------------------------------- Rows kept between passes
-
-
-class Sized(Protocol):
-    """Rows that may be kept."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Approximate memory of the rows."""
-        ...
-
-
-Blocks = TypeVar("Blocks", bound=Sized)
-
-
-class KeptRows(Generic[Blocks]):
-    """Blocks of a first pass that are kept for later passes: all or none. Private.
-
-    Whether blocks are kept depends on the number of rows, which is private for users.
-    So sums must have the same bits in both cases, and the choice is not shown.
-
-    Parameters
-    ----------
-    most_bytes : float
-        Blocks are kept if they take at most this memory.
-    """
-
-    def __init__(self, most_bytes: float) -> None:
-        self._most_bytes = most_bytes
-        self._blocks: list[Blocks] | None = None
-
-    def passed(self, read: Callable[[], Iterable[Blocks]]) -> Iterator[Blocks]:
-        """One pass; `read` is called if no blocks are kept."""
-        if self._blocks is not None:
-            yield from self._blocks
-            return
-        kept, n_bytes = list[Blocks](), 0
-        for block in read():
-            n_bytes += block.n_bytes
-            kept.append(block)
-            if n_bytes > self._most_bytes:
-                kept.clear()
-                self._most_bytes = -1.0  # later passes keep nothing either
-            yield block
-        if n_bytes <= self._most_bytes:
-            self._blocks = kept

@@ -13,6 +13,7 @@ from skdp.losses._kernel import (
     residual_of_one,
     weight_of,
 )
+from skdp.tables._coded_kernel import SHARE_OF, STATE_AT, WHOLE, look_up_cells
 
 # --------------------------------------- Compiled loops over gridded rows of one output
 # Products and sums are of integers that are exact in double precision, so their order
@@ -274,6 +275,56 @@ def add_code_gradients(codes, records, tables, loss, scales, are_shares, sums, t
             there = factor[first:last], present[first:last], are_shares
             totals[k] += _round(scales, *there, raw[k])
             _add_to_codes(run, starts, raw[k], sums[k])
+
+
+# ---------------------------------------- Compiled pass over rows of cells, any outputs
+# Cells are explained in ``skdp/tables/_coded_kernel.py``.
+
+
+@compiled_exactly
+def _add_to_cells(cells, starts, units, sums):
+    """Add each record's units to the sums of its states, and to the last sum."""
+    for i in range(len(cells)):
+        own = np.int64(units[i])
+        sums[-1] += own
+        for j in range(cells.shape[1]):
+            cell = np.int64(cells[i, j])
+            place = np.uintp(starts[j]) + np.uintp(cell >> STATE_AT)
+            second = (cell >> 1) & SHARE_OF
+            sums[place] += (WHOLE - second - (cell & 1)) * own
+            sums[place + np.uintp(1)] += second * own
+
+
+@compiled_exactly
+def add_cell_gradients(cells, records, tables, loss, scales, are_shares, sums, totals):
+    """Add the gradients of rows of cells, in whole units, to `sums` and `totals`.
+
+    As `add_code_gradients`, for at most 2^16 rows. `tables` also have the products of
+    the centre, and the norm of centred rows. The last sum is that of the residuals.
+    """
+    targets, present, factor = records
+    starts, table, unit, moved, norm, addends = tables
+    form, constants, clip, softmax_units = loss
+    n_outputs = len(table)
+    buffer, in_sums = np.empty((n_outputs, _CHUNK)), np.empty(_CHUNK)
+    for first in range(0, len(cells), _CHUNK):
+        last = min(first + _CHUNK, len(cells))
+        run, own, size = cells[first:last], targets[first:last], last - first
+        # A part of the buffer would not be contiguous.
+        raw = buffer if size == _CHUNK else np.empty((n_outputs, size))
+        for k in range(n_outputs):
+            look_up_cells(run, starts, table[k], raw[k])
+            for i in range(size):
+                centred = (raw[k, i] * unit - moved[k]) * factor[first + i]
+                raw[k, i] = centred + addends[k, 0] + addends[k, 1]
+        _residuals_of_outputs(form, softmax_units, constants, own, raw)
+        _clip(clip, constants, own, raw)
+        for i in range(size):
+            in_sums[i] = factor[first + i] * norm
+        for k in range(n_outputs):
+            there = in_sums[:size], present[first:last], are_shares
+            totals[k] += _round(scales, *there, raw[k])
+            _add_to_cells(run, starts, raw[k], sums[k])
 
 
 # ------------------------------ Compiled gradient pass over floating rows of one output

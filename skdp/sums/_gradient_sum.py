@@ -28,7 +28,6 @@ from skdp.sums._adder import (
 from skdp.sums._exact import (
     MOST_ROWS,
     RESIDUAL_BITS,
-    KeptRows,
     Summed,
     Sums,
     WholeSum,
@@ -38,6 +37,7 @@ from skdp.sums._grid_rows import (
     LONGEST,
     MOST_SQUARES,
     SHORTENED,
+    CellGrid,
     CodeGrid,
     DenseGrid,
     GridRows,
@@ -46,7 +46,14 @@ from skdp.sums._grid_rows import (
     scale_of,
 )
 from skdp.tables._centred import CentredMatrix
-from skdp.tables._source import Block, Source
+from skdp.tables._source import (
+    Block,
+    KeptRows,
+    Source,
+    are_uncounted,
+    keeps_grid,
+    most_kept,
+)
 from skdp.tables._views import ColumnsOf, Encoded
 
 if TYPE_CHECKING:
@@ -60,34 +67,6 @@ if TYPE_CHECKING:
 _WORTH_COMPILING = 5_000_000
 # From this size on, kept rows are in single precision, which can represent them.
 _WORTH_NARROWING = 1_000_000
-# Largest number of bytes of kept rows for a source that is not in memory; then the
-# largest number of bytes per number of dense rows, and per stored number of other rows.
-_MOST_KEPT, _DENSE_BYTES, _STORED_BYTES = 2**30, 4, 24
-
-
-def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
-    """Whether rows on their grid are kept from one pass to the next; public.
-
-    If rows are kept, a source need not return the same rows in later readings. Rows of
-    users are kept as long as they take at most `most_kept` bytes.
-    """
-    if _are_uncounted(source):
-        return _MOST_KEPT > 0
-    facts, of_row = source.facts, float(n_features * _DENSE_BYTES)
-    if not facts.is_row_major:
-        of_row = min(facts.most_entries, facts.n_features) * _STORED_BYTES
-    is_little = n_samples * of_row <= _MOST_KEPT * facts.n_partitions
-    return facts.is_stable or (not facts.holds_rows and is_little)
-
-
-def most_kept(source: Source) -> float:
-    """Largest number of bytes of kept rows; if there are more, none is kept."""
-    return _MOST_KEPT if _are_uncounted(source) else math.inf
-
-
-def _are_uncounted(source: Source) -> bool:
-    """Whether no public fact bounds the number of rows, as for users in a source."""
-    return source.facts.is_of_users and not source.facts.holds_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,8 +265,9 @@ class ExactGradientSum(ExactSum):
         self._largest = gradients.largest_residual
         # Rows that were read, or None: their class defines what the sums represent.
         self._kind: GridRows | None = None
+        self._tables: tuple[Any, Any] = (None, None)
         n_numbers = objective.n_samples * objective.n_features
-        self._is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+        self._is_narrow = n_numbers >= _WORTH_NARROWING or are_uncounted(source)
         self._is_compiled = (
             objective.loss.n_outputs == 1 and n_numbers >= _WORTH_COMPILING
         )
@@ -364,8 +344,8 @@ class ExactGradientSum(ExactSum):
     def _add(self, total: Any, block: Block, weights: Any) -> FloatArray:
         """Add the gradients of a block; return the sums of its residuals, in units."""
         rows: GridPair = block.X
-        if isinstance(rows.sums, CodeGrid):
-            return self._add_of_codes(total, block, weights)
+        if isinstance(rows.sums, CodeGrid | CellGrid):
+            return self._add_of_parts(total, block, weights)
         is_same = rows.sums is rows.products
         if self._is_compiled and is_same and isinstance(rows.sums, DenseGrid):
             return self._add_compiled(total, block, weights)
@@ -432,20 +412,20 @@ class ExactGradientSum(ExactSum):
             total.add(part.astype(np.int64)[:, None], len(rows[run]))
         return np.array([units])
 
-    def _add_of_codes(
+    def _add_of_parts(
         self, total: Any, block: Block, weights: FloatArray
     ) -> FloatArray:
-        from skdp.sums._gradient_kernel import add_code_gradients
-
+        """`_add` for rows of codes or of cells, in one compiled pass."""
         objective, grid = self._objective, block.X.sums
-        k, basis = objective.loss.n_outputs, grid.rows.basis
-        table, unit = grid.table(weights)
+        k = objective.loss.n_outputs
         addends = np.zeros((k, 2))
         if objective.fit_intercept:
             addends[:, 0] = weights[-1]
         if objective.offset:
             addends[:, 1] = objective.offset
-        tables = basis.starts, np.ascontiguousarray(table.T), unit, addends
+        if self._tables[0] is not weights:  # the same for all blocks of a pass
+            self._tables = weights, grid.tables(weights)
+        tables = *self._tables[1], addends
         form = int(objective.loss.form), objective.loss.form_constants
         loss = *form, self._clip, softmax_units(k)
         per_unit = [2.0**bits / self._largest for bits in (RESIDUAL_BITS, grid.bits)]
@@ -453,19 +433,22 @@ class ExactGradientSum(ExactSum):
         present = kernel_weights(block)
         present = _ALL if present is None else present
         are_shares = row_weights(block) is not None
+        (arrays, factor), units = grid.passed, np.zeros(k, dtype=np.int64)
 
         def of_run(first: int, last: int) -> tuple[IntArray, IntArray]:
-            run = slice(first, last)
+            run = slice(start + first, start + last)
             sums, units = np.zeros_like(tables[1]), np.zeros(k, dtype=np.int64)
-            records = block.y[run], present[run], grid.factor[run]
-            of_records = grid.rows.codes[run], records, tables, loss
-            add_code_gradients(*of_records, scales, are_shares, sums, units)
+            records = block.y[run], present[run], factor[run]
+            of_rows = arrays[run], records, tables, loss
+            grid.kernel(*of_rows, scales, are_shares, sums, units)
             return sums, units
 
-        n = len(block.y)
-        parts = by_runs(of_run, n, n_threads_for(n))
-        total.add(np.asarray(sum(sums for sums, _ in parts)).T, n)
-        return np.asarray(sum(units for _, units in parts))
+        for start in range(0, len(block.y), grid.most_rows):
+            n = min(grid.most_rows, len(block.y) - start)
+            parts = by_runs(of_run, n, n_threads_for(n))
+            total.add(grid.sums(np.asarray(sum(sums for sums, _ in parts))), n)
+            units += sum(own for _, own in parts)
+        return units
 
     # ----------------------------------------- users, each clipped as one vector
 
@@ -542,7 +525,7 @@ def _added_users(parts: FloatArray, factor: FloatArray) -> WholeSum:
 def grid_view(source: Source) -> Encoded:
     """Gridded rows of norm at most 1, with their norms."""
     n_numbers = source.n_samples * source.n_features
-    is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+    is_narrow = n_numbers >= _WORTH_NARROWING or are_uncounted(source)
     is_compiled = n_numbers >= _WORTH_COMPILING
     encode = partial(_with_norms, is_narrow=is_narrow, is_compiled=is_compiled)
     return Encoded(source, encode)

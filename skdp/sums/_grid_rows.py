@@ -21,9 +21,9 @@ from skdp.sums._exact import (
     norm_exponent,
     units_of,
 )
-from skdp.tables._centred import SHARE_BITS, CentredMatrix, StateRows
+from skdp.tables._centred import CellRows, CentredMatrix, StateRows
 from skdp.tables._coded import CodeRows, added_up
-from skdp.tables._source import Block
+from skdp.tables._source import SHARE_BITS, Block
 
 # ------------------------------------------------ Rows as integers of norm at most 2^22
 # Each row is rounded and clipped by the rule of Lemma 11 in
@@ -321,15 +321,61 @@ def _shortening(squares: FloatArray, longest: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class StateGrid:
-    """Centred rows as integer weights of the states of their cells."""
+class _StatesGrid:
+    """Centred rows as integer weights of the states of their cells.
+
+    `rows` have the maps from states to features.
+    """
 
     rows: CentredMatrix
-    shares: Any
-    factor: FloatArray
     bits: ClassVar[int] = _STATE_BITS
     # Sums of this many weights of states times residuals are below 2^62.
     most_rows: ClassVar[int] = 2 ** (62 - SHARE_BITS - _STATE_BITS)
+
+    def in_double(self) -> Self:
+        return self
+
+    def table(self, weights: FloatArray) -> tuple[NDArray[np.int64], float]:
+        """What states add to raw predictions, as integers, and their unit."""
+        X, own = self.rows.X, weights[: self.rows.shape[1]]
+        return _table(X.basis @ own, own, X.terms, _STATE_TABLE_BITS)
+
+    def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
+        """Sums of the states' numbers, each times the state's weight in units."""
+        raise NotImplementedError
+
+    def raw(self, weights: FloatArray) -> FloatArray:
+        d = self.rows.shape[1]
+        own, (table, unit) = weights[:d], self.table(weights)
+        products = self._added_up(table) * (unit / 2**SHARE_BITS)
+        products -= self.rows.centre @ own
+        products *= self.rows.factor[:, None]
+        if len(weights) > d:
+            products += weights[d]
+        return np.asarray(products)
+
+    def variance_of(self, values: FloatArray) -> FloatArray:
+        """Variance of predictions, from the variance of each state's contribution."""
+        table, unit = _whole(values)
+        sums = self._added_up(table[:, None])[:, 0]
+        return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
+
+    def total(self, n_outputs: int) -> WholeSum:
+        shape = self.rows.X.basis.shape[0] + 1, n_outputs
+        return WholeSum(shape, SHARE_BITS + _STATE_BITS)
+
+    def features(self, sums: FloatArray) -> FloatArray:
+        by_state = self.rows.X.basis.T @ (sums[:-1] / 2**SHARE_BITS)
+        moved = np.outer(self.rows.centre, sums[-1])
+        return np.asarray((by_state - moved) / self.rows.norm)
+
+
+@dataclass(frozen=True, eq=False)
+class StateGrid(_StatesGrid):
+    """The same as CSR, for few rows and for rows of numbers."""
+
+    shares: Any
+    factor: FloatArray
 
     @classmethod
     def of(cls, rows: CentredMatrix) -> Self:
@@ -341,37 +387,16 @@ class StateGrid:
     @property
     def n_bytes(self) -> int:
         # The weights are stored twice, with the same indices.
-        numbers = (self.shares.data, self.factor, self.rows.factor, self.rows.lengths)
-        return _n_bytes(self.shares) + sum(int(each.nbytes) for each in numbers)
+        numbers = self.shares.data.nbytes + self.factor.nbytes
+        return int(self.rows.n_bytes + numbers)
 
     @cached_property
     def _by_state(self) -> Any:
         """Cached, since SciPy copies a matrix to transpose it."""
         return self.shares.T
 
-    def in_double(self) -> Self:
-        return self
-
-    def raw(self, weights: FloatArray) -> FloatArray:
-        X, d = self.rows.X, self.rows.shape[1]
-        own = weights[:d]
-        table, unit = _table(X.basis @ own, own, X.terms, _STATE_TABLE_BITS)
-        products = (self.shares @ table).astype(np.float64) * (unit / 2**SHARE_BITS)
-        products -= self.rows.centre @ own
-        products *= self.rows.factor[:, None]
-        if len(weights) > d:
-            products += weights[d]
-        return np.asarray(products)
-
-    def variance_of(self, values: FloatArray) -> FloatArray:
-        """Variance of predictions, from the variance of each state's contribution."""
-        table, unit = _whole(values)
-        sums = (self.shares @ table).astype(np.float64)
-        return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
-
-    def total(self, n_outputs: int) -> WholeSum:
-        shape = self.shares.shape[1] + 1, n_outputs
-        return WholeSum(shape, SHARE_BITS + _STATE_BITS)
+    def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
+        return np.asarray((self.shares @ table).astype(np.float64))
 
     def add(self, total: WholeSum, units: FloatArray) -> None:
         n, most = len(units), self.most_rows
@@ -383,10 +408,43 @@ class StateGrid:
             part = np.vstack([shares @ run, run.sum(axis=0)])
             total.add(part, len(run))
 
-    def features(self, sums: FloatArray) -> FloatArray:
-        by_state = self.rows.X.basis.T @ (sums[:-1] / 2**SHARE_BITS)
-        moved = np.outer(self.rows.centre, sums[-1])
-        return np.asarray((by_state - moved) / self.rows.norm)
+
+@dataclass(frozen=True, eq=False)
+class CellGrid(_StatesGrid):
+    """The same with one whole number for each cell, for compiled code."""
+
+    @property
+    def factor(self) -> FloatArray:
+        return self.rows.factor * self.rows.norm
+
+    @property
+    def n_bytes(self) -> int:
+        return self.rows.n_bytes
+
+    @property
+    def passed(self) -> tuple[NDArray[Any], FloatArray]:
+        """What the kernel takes of each row."""
+        return self.rows.X.cells, self.rows.factor
+
+    @property
+    def kernel(self) -> Any:
+        from skdp.sums._gradient_kernel import add_cell_gradients
+
+        return add_cell_gradients
+
+    def tables(self, weights: FloatArray) -> tuple[Any, ...]:
+        """What the kernel adds to raw predictions, and how it centres them."""
+        X, (exact, unit) = self.rows.X, self.table(weights)
+        moved = self.rows.centre @ weights[: self.rows.shape[1]]
+        unit /= 2**SHARE_BITS
+        return X.starts, X.table(exact), unit, moved, self.rows.norm
+
+    def sums(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sums by state, and of residuals, from those of the kernel."""
+        return found[:, np.append(self.rows.X.places, -1)].T
+
+    def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
+        return np.asarray(self.rows.X.added_up(table))
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,10 +457,21 @@ class CodeGrid:
     rows: CodeRows
     factor: FloatArray
     bits: ClassVar[int] = _CODE_BITS
+    most_rows: ClassVar[int] = 2 ** (62 - _CODE_BITS)
 
     @classmethod
     def of(cls, rows: CodeRows) -> Self:
         return cls(rows, rows.factor)
+
+    @property
+    def passed(self) -> tuple[NDArray[np.uint8], FloatArray]:
+        return self.rows.codes, self.factor
+
+    @property
+    def kernel(self) -> Any:
+        from skdp.sums._gradient_kernel import add_code_gradients
+
+        return add_code_gradients
 
     @property
     def n_bytes(self) -> int:
@@ -416,6 +485,15 @@ class CodeGrid:
         basis, own = self.rows.basis, weights[: self.rows.shape[1]]
         exact = np.concatenate(basis.tables(own))
         return _table(exact, own, basis.terms, _CODE_TABLE_BITS)
+
+    def tables(self, weights: FloatArray) -> tuple[Any, ...]:
+        """What the kernel adds to raw predictions: starts, entries and their unit."""
+        table, unit = self.table(weights)
+        return self.rows.basis.starts, np.ascontiguousarray(table.T), unit
+
+    def sums(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sums by code from those of the kernel."""
+        return found.T
 
     def raw(self, weights: FloatArray) -> FloatArray:
         table, unit = self.table(weights)
@@ -474,6 +552,8 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
     if isinstance(X, CodeRows):
         return CodeGrid.of(X)
     if isinstance(X, CentredMatrix):
+        if isinstance(X.X, CellRows):
+            return CellGrid(X)
         if isinstance(X.X, StateRows):
             return StateGrid.of(X)
         X = X.made()

@@ -8,13 +8,24 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, row_norms, with_entries
-from skdp.tables._source import Block, Remote, Source
+from skdp.tables._source import (
+    SHARE_BITS,
+    STORED_BYTES,
+    Block,
+    KeptRows,
+    Remote,
+    Source,
+    keeps_grid,
+    most_kept,
+)
 
-# Weights of states are multiples of 2 to minus this power, so that sums are exact.
-SHARE_BITS = 20
+# With at least so many numbers in a table in memory, compiled code for cells saves more
+# time in a hundred passes than loading it takes.
+WORTH_CELLS = 5_000_000
 
 
 def _slack(n_features: int) -> float:
@@ -126,8 +137,7 @@ class StateRows:
     @property
     def terms(self) -> float:
         """Largest sum of the norms of a row's terms; from public facts."""
-        each = np.split(row_norms(self.basis), np.cumsum(self.parts)[:-1])
-        return float(sum(part.max() for part in each)) * (1 + 1e-12)
+        return _terms_of(self.basis, self.parts)
 
     def gridded(self) -> StateRows:
         """Rows whose weights are rounded down to multiples of 2^-20."""
@@ -143,6 +153,25 @@ class StateRows:
     def __getitem__(self, rows: Any) -> StateRows:
         return StateRows(self.states[rows], self.basis, self.parts)
 
+    @property
+    def n_bytes(self) -> int:
+        return _bytes_of(self.states)
+
+    def packed(self) -> CellRows | None:
+        """The same rows, gridded, as cells; None if other weights than those of cells.
+
+        A cell is in one state with weight 1, or between two neighbouring states of a
+        part. Rows of numbers are not made of cells.
+        """
+        from skdp.tables._coded_kernel import pack_cells
+
+        shape, states = (self.shape[0], len(self.parts)), self.states
+        cells = np.empty(shape, _type_of_cells(self.parts))
+        rows = states.data, states.indices, states.indptr
+        part_of = np.repeat(np.arange(len(self.parts)), self.parts)
+        is_of_cells = pack_cells(rows, part_of, _ends(self.parts), cells)
+        return CellRows(cells, self.basis, self.parts) if is_of_cells else None
+
     def __matmul__(self, weights: FloatArray) -> FloatArray:
         return np.asarray(self.states @ (self.basis @ weights))
 
@@ -150,6 +179,115 @@ class StateRows:
     def T(self) -> _TransposedStates:
         """Transpose for products with residuals; cached, since SciPy copies."""
         return _TransposedStates(self.states.T, self.basis.T)
+
+
+# Bits of a cell of 32 bits that are left for its state.
+_STATE_BITS = 32 - SHARE_BITS - 2
+
+
+def _type_of_cells(parts: tuple[int, ...]) -> Any:
+    return np.uint32 if max(parts) < 1 << _STATE_BITS else np.uint64
+
+
+def bytes_of_cells(parts: tuple[int, ...]) -> int:
+    """Bytes of a row of cells, with its factor; public."""
+    return int(len(parts) * np.dtype(_type_of_cells(parts)).itemsize + 8)
+
+
+def _terms_of(basis: csr_array, parts: tuple[int, ...]) -> float:
+    each = np.split(row_norms(basis), np.cumsum(parts)[:-1])
+    return float(sum(part.max() for part in each)) * (1 + 1e-12)
+
+
+def _ends(parts: tuple[int, ...]) -> NDArray[np.int64]:
+    """Where each part starts among the states, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(parts)]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """Gridded rows of states with one whole number for each part.
+
+    Parameters
+    ----------
+    cells : ndarray of uint32 or uint64 of shape (n_rows, n_parts)
+        See ``_coded_kernel.py``. Private.
+    basis, parts
+        As in `StateRows`.
+    """
+
+    cells: NDArray[Any]
+    basis: csr_array
+    parts: tuple[int, ...]
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.cells), self.basis.shape[1]
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.cells.nbytes)
+
+    @property
+    def terms(self) -> float:
+        return _terms_of(self.basis, self.parts)
+
+    def __getitem__(self, rows: Any) -> CellRows:
+        return CellRows(self.cells[rows], self.basis, self.parts)
+
+    def unpacked(self) -> StateRows:
+        """The same rows of states."""
+        from skdp.tables._coded_kernel import unpack_cells
+
+        most = 2 * self.cells.size
+        shares, states = np.empty(most), np.empty(most, dtype=np.int32)
+        starts = np.zeros(len(self.cells) + 1, dtype=np.int32)
+        n = unpack_cells(self.cells, _ends(self.parts), shares, states, starts)
+        shape = len(self.cells), sum(self.parts)
+        found = csr_array((shares[:n], states[:n], starts), shape=shape)
+        return StateRows(found, self.basis, self.parts)
+
+    def __matmul__(self, weights: FloatArray) -> FloatArray:
+        return self.unpacked() @ weights
+
+    @property
+    def T(self) -> _TransposedStates:
+        return self.unpacked().T
+
+    # Tables for compiled code have one place more for each part, and one at the end.
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """First place of each part in tables."""
+        return _ends(self.parts)[:-1] + np.arange(len(self.parts))
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Place of each state in tables."""
+        n_states = self.basis.shape[0]
+        return np.arange(n_states) + np.repeat(np.arange(len(self.parts)), self.parts)
+
+    def table(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Whole numbers of shape (n_states, n_outputs), each output in its table."""
+        size = self.basis.shape[0] + len(self.parts) + 1
+        table = np.zeros((values.shape[1], size), dtype=np.int64)
+        table[:, self.places] = values.T
+        return table
+
+    def added_up(self, values: NDArray[np.int64]) -> FloatArray:
+        """Weights of the states, in units, times whole numbers of the states.
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_rows, n_outputs)
+        """
+        from skdp.tables._coded_kernel import look_up_cells
+
+        found = np.empty((values.shape[1], len(self.cells)))
+        for own, table in zip(found, self.table(values), strict=True):
+            look_up_cells(self.cells, self.starts, table, own)
+        return found.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +305,11 @@ class CentredMatrix:
 
     Parameters
     ----------
-    X : ndarray, CSR or StateRows of float64 of shape (n_rows, n_features)
+    X : ndarray, CSR, StateRows or CellRows, (n_rows, n_features)
     centre : ndarray of float64 of shape (n_features,)
     factor : ndarray of float64 of shape (n_rows,)
-    lengths : ndarray of float64 of shape (n_rows,)
-        Norms before the factor; never below the exact norms.
+    lengths : ndarray of float64 of shape (n_rows,) or None
+        Norms before the factor; never below the exact norms. None: not kept.
     norm : float
         Clip of the rows: `factor` is at most ``1 / norm``.
     """
@@ -179,7 +317,7 @@ class CentredMatrix:
     X: Any
     centre: FloatArray
     factor: FloatArray
-    lengths: FloatArray
+    lengths: FloatArray | None
     norm: float
     dtype: ClassVar[Any] = np.dtype(np.float64)
 
@@ -189,16 +327,30 @@ class CentredMatrix:
 
     @property
     def norms(self) -> FloatArray:
-        """Norms of the rows, at most 1."""
+        """Norms of the rows, at most 1; or bounds on them, if lengths are not kept."""
+        if self.lengths is None:
+            return np.ones(len(self.factor))
         return np.minimum(self.lengths * self.factor, 1.0)
 
     def __getitem__(self, rows: Any) -> CentredMatrix:
-        of_rows = self.factor[rows], self.lengths[rows]
-        return CentredMatrix(self.X[rows], self.centre, *of_rows, self.norm)
+        lengths = None if self.lengths is None else self.lengths[rows]
+        own = self.X[rows], self.centre, self.factor[rows], lengths
+        return CentredMatrix(*own, self.norm)
+
+    @property
+    def n_bytes(self) -> int:
+        lengths = 0 if self.lengths is None else self.lengths.nbytes
+        return int(_bytes_of(self.X) + self.factor.nbytes + lengths)
+
+    def packed(self) -> CentredMatrix:
+        """The same rows with cells in place of states, if they are made of cells."""
+        cells = self.X.packed() if isinstance(self.X, StateRows) else None
+        return self if cells is None else replace(self, X=cells, lengths=None)
 
     def made(self) -> FloatArray:
         """The rows as an array, each computed separately."""
-        X = self.X.states @ self.X.basis if isinstance(self.X, StateRows) else self.X
+        X = self.X.unpacked() if isinstance(self.X, CellRows) else self.X
+        X = X.states @ X.basis if isinstance(X, StateRows) else X
         X = X.toarray() if issparse(X) else X
         return np.asarray((X - self.centre) * self.factor[:, None])
 
@@ -224,7 +376,7 @@ class _Transposed:
 
 
 class CentredSource(Source):
-    """The centred rows of a source, computed once if the source has them in memory.
+    """The centred rows of a source, computed once if they are kept (`keeps_grid`).
 
     Parameters
     ----------
@@ -232,30 +384,43 @@ class CentredSource(Source):
     encode : callable
         Maps the source's rows to rows of norm at most 1, each separately.
     centring : Centring
+    keeps : bool or None, default=None
+        Whether rows are kept, for a part of a table on a worker, where the size of the
+        whole table is not known. None: follows from the facts of the source.
     """
 
-    def __init__(self, source: Source, encode: Any, centring: Centring) -> None:
+    def __init__(
+        self,
+        source: Source,
+        encode: Any,
+        centring: Centring,
+        keeps: bool | None = None,
+    ) -> None:
         self._source, self._encode, self._centring = source, encode, centring
-        facts = source.facts
-        self._blocks = list(self._read()) if facts.holds_rows else []
-        rows = [block.X.X for block in self._blocks]
-        if not facts.holds_rows:
-            rows = [self.nothing().X.X]
-        made = [each for each in rows if isinstance(each, StateRows)]
-        amplified = [centring.amplified(X.terms) for X in made]
+        facts, d = source.facts, len(centring.centre)
+        self._has_cells = not facts.holds_rows or facts.n_samples * d >= WORTH_CELLS
+        shown = self.nothing().X.X
+        own = [shown] if isinstance(shown, StateRows) else []
+        amplified = [centring.amplified(X.terms) for X in own]
         self.facts = replace(
             facts,
-            n_features=len(centring.centre),
+            n_features=d,
             is_row_major=False,
             is_stable=facts.holds_rows,
-            # The entries of a row before it is centred.
-            most_entries=min(facts.most_entries, facts.n_features),
+            # Those of a row before it is centred.
+            row_bytes=min(facts.row_bytes, facts.n_features * STORED_BYTES),
             amplification=max([centring.amplification, *amplified]),
-            cells=max([X.states.shape[1] for X in made], default=0),
+            cells=sum(X.basis.shape[0] for X in own),
         )
+        self._keeps = keeps_grid(self, facts.n_samples, d) if keeps is None else keeps
+        self._kept: KeptRows[Block] = KeptRows(most_kept(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copy the arguments only: rows stay where they are.
+        return type(self), (self._source, self._encode, self._centring, self._keeps)
 
     def blocks(self) -> Iterator[Block]:
-        return iter(self._blocks) if self.facts.holds_rows else self._read()
+        return self._kept.passed(self._read) if self._keeps else self._read()
 
     @property
     def remote(self) -> Remote | None:
@@ -263,15 +428,21 @@ class CentredSource(Source):
 
     def nothing(self) -> Block:
         # Encoding no rows shows the public layout of encoded rows.
-        rows = csr_array((0, self._source.n_features))
-        return Block(self._centred(rows), np.empty(0))
+        X = self._source.nothing().X
+        if not self._source.facts.holds_rows:
+            X = csr_array((0, self._source.n_features))
+        return Block(self._centring.of(_gridded(self._encode(X))), np.empty(0))
 
     def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():
-            yield replace(block, X=self._centred(block.X))
+            rows = self._centring.of(_gridded(self._encode(block.X)))
+            yield replace(block, X=rows.packed() if self._has_cells else rows)
 
-    def _centred(self, X: Any) -> CentredMatrix:
-        return self._centring.of(_gridded(self._encode(X)))
+
+def _bytes_of(X: Any) -> int:
+    if issparse(X):
+        return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    return int(X.nbytes if isinstance(X, np.ndarray) else X.n_bytes)
 
 
 def _gridded(X: Any) -> Any:

@@ -313,7 +313,7 @@ BUGS: list[Bug] = [
     Bug(
         "whatever there is room for is taken for the whole table",
         "order",
-        "skdp/sums/_exact.py",
+        "skdp/tables/_source.py",
         "                kept.clear()\n"
         "                self._most_bytes = -1.0  # later passes keep nothing either\n",
         "                kept.pop()\n                n_bytes -= block.n_bytes\n",

@@ -119,8 +119,8 @@ BUGS: list[Bug] = [
         "a missing cell of a categorical is its last category",
         "encoder",
         "skdp/preprocessing/_cells.py",
-        "categories.values[codes], codes < 0)",
-        "categories.values[codes], np.zeros(len(codes), dtype=bool))",
+        "values[codes], codes < 0, distinct)",
+        "values[codes], np.zeros(len(codes), dtype=bool), distinct)",
         (
             "tests/preprocessing/test_table_encoder.py::test_the_same_table_in_another_form",
         ),

@@ -9,6 +9,14 @@ TEST = "tests/tables/test_"
 
 BUGS: list[Bug] = [
     Bug(
+        "a cell between two states has the whole weight",
+        "encoder",
+        f"{TABLES}/_coded_kernel.py",
+        "own = (np.int64(second) << 1) | np.int64(lacking)",
+        "own = np.int64(second) << 1",
+        ("tests/tables/test_cells.py::test_rows_come_back_exactly",),
+    ),
+    Bug(
         "a user of too many rows counts more than once",
         "users",
         f"{TABLES}/_memory.py",

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from skdp.io import ParquetSource, SqlSource
+from skdp.io._external import TableSource
 from tests.io import postgres_cluster
 
 N = 900
@@ -131,6 +132,12 @@ def kept():
     yield once
     for connection in connections:
         connection.close()
+
+
+def keeps(monkeypatch, n_bytes):
+    """All sources keep rows of at most this memory, whatever their `memory`."""
+    limit = property(lambda source: n_bytes, lambda source, given: None)
+    monkeypatch.setattr(TableSource, "memory", limit, raising=False)
 
 
 def in_files(frame, folder, *, n_files=1, batch_size=1 << 14, **facts):

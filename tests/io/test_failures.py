@@ -14,7 +14,7 @@ from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegressio
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._session import _INTERRUPTED
-from skdp.sums import _gradient_sum
+from tests.io import places
 from tests.io.places import (
     COLUMNS,
     DATABASES,
@@ -36,7 +36,7 @@ def ledger(tmp_path):
 
 @pytest.fixture(autouse=True)
 def is_too_large_to_keep(monkeypatch):
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
+    places.keeps(monkeypatch, 0)
 
 
 def model(**given):
@@ -177,6 +177,7 @@ def test_rows_that_fail_to_convert_are_null_records(tmp_path):
     model().fit(source)
 
 
+@pytest.mark.filterwarnings("ignore:The memory of a source")
 def test_another_connection_changes_nothing_of_a_fit(tmp_path):
     """One transaction: what others commit meanwhile is not seen."""
     frame = numbers()

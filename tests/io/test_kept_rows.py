@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
+import warnings
 import weakref
 from typing import ClassVar
 
@@ -17,6 +19,7 @@ import pytest
 from sklearn.base import clone
 
 from skdp import (
+    DPLinearRegression,
     DPLogisticRegression,
     DPMLPClassifier,
     DPSparseLogisticRegression,
@@ -24,9 +27,9 @@ from skdp import (
 )
 from skdp.exceptions import SourceError
 from skdp.sums import _gradient_sum
-from skdp.sums._exact import KeptRows
 from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.sums._network import ExactNetworkSum
+from skdp.tables._source import KeptRows
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import (
@@ -48,8 +51,10 @@ WIDE = TableEncoder(COLUMNS, numeric="hats", n_knots=65)
 GIVEN = {"classes": [0, 1], "epsilon": 10.0, "random_state": 0}
 STEPS = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}, **GIVEN}
 SUMS = {"solver_params": {"n_steps": 4, "user_clip": 0.5}}
+DEFAULT = DPLogisticRegression(columns=COLUMNS, **GIVEN)
 MODELS = {
     "dense": DPLogisticRegression(**STEPS),
+    "cells": DEFAULT,
     "sparse": DPLogisticRegression(columns=WIDE, **STEPS),
     "selected": DPSparseLogisticRegression(
         columns=WIDE, n_nonzero_coefs=2, solver="peeling", **GIVEN
@@ -65,7 +70,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def limited(monkeypatch, n_bytes):
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", n_bytes)
+    places.keeps(monkeypatch, n_bytes)
 
 
 def weights_of(model):
@@ -129,7 +134,7 @@ def test_a_limit_that_one_user_passes_tells_nothing(
 # ----------------------------------------------------------------------- of records
 
 
-@pytest.mark.parametrize("name", ["sparse", "network"])
+@pytest.mark.parametrize("name", ["cells", "sparse", "network"])
 def test_records_are_kept_up_to_the_declared_figure(
     name, tmp_path, monkeypatch, passes
 ):
@@ -147,7 +152,7 @@ def test_records_are_kept_up_to_the_declared_figure(
     source = places.in_files(frame, tmp_path / "rows", batch_size=97)
     assert weights_of(clone(model).fit(source)) == here
     n_kept, own = len(passes), readers[-1]._source
-    most = N * min(own.facts.most_entries, own.n_features) * 24
+    most = int(N * min(own.facts.row_bytes, own.n_features * 24))
     taken = sum(block.n_bytes for block in readers[-1]._kept._blocks)
     # And not many times less: what is declared is what rows may take.
     assert most / 4 < taken <= most + N * OF_ROW
@@ -156,6 +161,66 @@ def test_records_are_kept_up_to_the_declared_figure(
         passes.clear()
         assert weights_of(clone(model).fit(source)) == here
         assert (len(passes) > n_kept) == is_more
+
+
+def test_cells_take_a_tenth_of_what_sparse_rows_take(tmp_path, monkeypatch):
+    kept, made = [], _gradient_sum.KeptRows
+
+    class Spied(made):
+        def passed(self, read):
+            yield from super().passed(read)
+            kept.append(sum(block.n_bytes for block in self._blocks))
+
+    monkeypatch.setattr(_gradient_sum, "KeptRows", Spied)
+    source = places.in_files(places.numbers(), tmp_path / "rows")
+    clone(DEFAULT).fit(source)
+    of_row = len(FEATURES) * 4 + 8 + 8 + 1  # cells, factor, target, presence
+    assert set(kept) == {N * of_row}
+
+
+# ---------------------------------------------------------------- the memory of sources
+
+
+def warned_of_memory(model, source):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model.fit(source)
+    return [str(each.message) for each in found if "memory" in str(each.message)]
+
+
+def test_a_fit_says_before_it_that_rows_will_be_read_anew(tmp_path, passes):
+    frame, most = places.numbers(), N * (len(FEATURES) * 4 + 8)
+    bits = [weights_of(clone(DEFAULT).fit(frame[FEATURES], frame["y"]))]
+    for memory, is_enough in ((most, True), (most - 1, False), (0, False)):
+        source = places.in_files(frame, tmp_path / "rows", memory=memory)
+        passes.clear()
+        model = clone(DEFAULT)
+        told = warned_of_memory(model, source)
+        assert len(told) == (not is_enough)
+        n_steps = model.privacy_.solver_params["n_steps"]
+        if told:
+            # And not many more passes than it says.
+            n_passes = int(re.search(r"(\d+) passes", told[0])[1])
+            assert n_steps < n_passes <= len(passes) <= n_passes + 1
+            assert f"memory={most} or more" in told[0]
+        else:
+            assert len(passes) < 10
+        bits.append(weights_of(model))
+    assert len(set(bits)) == 1
+
+
+@pytest.mark.parametrize("given", [{"solver": "adassp"}, {"privacy_unit": "user"}])
+def test_nothing_is_said_of_few_passes_or_of_users(given, tmp_path):
+    frame = table()
+    facts = facts_of(frame) if "privacy_unit" in given else {}
+    source = places.in_files(frame, tmp_path / "rows", memory=0, **facts)
+    model = DPLogisticRegression(classes=[0, 1], columns=COLUMNS, epsilon=10.0)
+    if "solver" in given:
+        model = DPLinearRegression(columns=COLUMNS, epsilon=10.0, target_bounds=(0, 1))
+    assert not warned_of_memory(model.set_params(**given), source)
+
+
+# ------------------------------------------------------------- what no cell may decide
 
 
 # Bytes of sparse rows, between those of the two tables.

@@ -91,6 +91,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         ({"features": ["a", "y"]}, "must not be a feature"),
         ({"n_samples": 0}, "'n_samples'"),
         ({"batch_size": 0}, "'batch_size'"),
+        ({"memory": -1}, "'memory'.* 0 keeps nothing"),
     ],
 )
 def test_arguments_are_checked(given, words, tmp_path):

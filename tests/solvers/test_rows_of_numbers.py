@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 
 from skdp.privacy.release._answers import Released
 from skdp.solvers._centred_rows import Numbers
-from skdp.tables._centred import SHARE_BITS
 from skdp.tables._memory import MemorySource
+from skdp.tables._source import SHARE_BITS
 from skdp.tables._views import CentredDense
 from tests.solvers.test_centred_descent import MODELS, decision, fit
 

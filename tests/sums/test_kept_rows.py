@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.sums._exact import KeptRows
 from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import CentredMatrix, StateRows
 from skdp.tables._coded import CodeBasis, CodeRows
+from skdp.tables._source import KeptRows
 
 N = 3000
 

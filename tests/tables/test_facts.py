@@ -43,7 +43,8 @@ TOLD = Facts(
     is_of_users=True,
     max_overcount=1.5,
     n_partitions=3,
-    most_entries=2.0,
+    row_bytes=2.0,
+    memory=11,
     amplification=7.0,
     cells=9,
 )

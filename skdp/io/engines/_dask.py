@@ -43,7 +43,7 @@ from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
 from skdp.sums._exact import Summed, Sums, added
 from skdp.tables._columns import Columns
-from skdp.tables._source import Remote
+from skdp.tables._source import MEMORY, Remote
 
 # ----------------------------------------------- Parts on the workers of a Dask cluster
 # All parts are asked together, and each is counted once. An answer names its part and
@@ -453,6 +453,11 @@ class DaskSource(TableSource):
         client.
     batch_size : int in [1, 2^20], default=16384
         Number of rows that are processed at once. It changes no result.
+    memory : int, default=2^30
+        Bytes of rows that may be kept in memory after the first reading by each
+        worker; see
+        ``docs/guide/large_tables.md``. With fewer bytes than the rows need, they are
+        read anew in every pass of a model. It changes no result.
 
     Raises
     ------
@@ -490,6 +495,7 @@ class DaskSource(TableSource):
         columns: Columns | None = None,
         groups: str | None = None,
         batch_size: int = BATCH_SIZE,
+        memory: int = MEMORY,
     ) -> None:
         arrow()
         _check_client(client)
@@ -503,6 +509,7 @@ class DaskSource(TableSource):
             columns=columns,
             groups=groups,
             batch_size=batch_size,
+            memory=memory,
         )
 
     @property

@@ -577,6 +577,17 @@ class Plan:
             )
 
     @property
+    def n_passes(self) -> int:
+        """Number of answers about all records, each of which takes one pass."""
+        found = 0
+        for line in self.lines:
+            if isinstance(line, Part):
+                found += line.plan.n_passes
+            elif line.sample is EVERYONE:
+                found += line.times
+        return found
+
+    @property
     def strength_squared(self) -> float | None:
         """Sum of mu^2 of all answers over that of one answer of the plan.
 

@@ -33,9 +33,9 @@ from skdp.io.engines import _dask
 from skdp.io.engines._dask import DaskParts, _divided
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.sums import _gradient_sum
 from skdp.tables._memory import MemorySource
 from tests.gradients import exact_sum
+from tests.io import places
 from tests.io.cluster import client, heal, kill
 from tests.io.places import (
     COLUMNS,
@@ -72,17 +72,9 @@ def are_same(one, other):
 
 
 @pytest.fixture
-def keeps_nothing():
+def keeps_nothing(monkeypatch):
     """Workers read at every pass."""
-
-    def keep(n_bytes):
-        from skdp.sums import _gradient_sum
-
-        _gradient_sum._MOST_KEPT = n_bytes
-
-    client().run(keep, 0)
-    yield
-    client().run(keep, 2**30)
+    places.keeps(monkeypatch, 0)
 
 
 @pytest.fixture
@@ -128,14 +120,14 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
     def keeps():
         stream = rows.with_targets(None)
         facts = received(sent(source), lambda *told: told)
-        assert facts[-1] == stream.facts.n_partitions
+        assert facts[-2:] == (stream.facts.n_partitions, source.memory)
         return exact_sum(stream, objective)._keeps
 
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2)
+    places.keeps(monkeypatch, 4 * 3 * N // 2)
     assert source.during(keeps)
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2 - 1)
+    places.keeps(monkeypatch, 4 * 3 * N // 2 - 1)
     assert not source.during(keeps)
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2)
+    places.keeps(monkeypatch, 4 * 3 * N // 2)
     monkeypatch.setattr(DaskParts, "n_workers", 1)
     assert not source.during(keeps)
 

@@ -12,8 +12,7 @@ from skdp.columns import Dates, as_declared
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
 from skdp.io.engines import _postgres
-from skdp.sums import _gradient_sum
-from tests.io import postgres_cluster
+from tests.io import places, postgres_cluster
 from tests.io.places import (
     FEATURES,
     PARALLEL,
@@ -30,7 +29,7 @@ FACTS = {"target": "y", "n_samples": N}
 
 @pytest.fixture
 def is_too_large_to_keep(monkeypatch):
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
+    places.keeps(monkeypatch, 0)
 
 
 def run(connection, *statements):

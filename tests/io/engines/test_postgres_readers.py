@@ -12,7 +12,7 @@ from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
 from skdp.io.engines._postgres import PostgreSQL
-from skdp.sums import _gradient_sum
+from tests.io import places
 from tests.io.places import (
     FEATURES,
     N,
@@ -29,7 +29,7 @@ FACTS = {"target": "y", "n_samples": N, "features": FEATURES}
 
 @pytest.fixture(autouse=True)
 def rows_are_fetched_in_every_pass(monkeypatch):
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
+    places.keeps(monkeypatch, 0)
 
 
 def run(connection, *statements):

@@ -13,7 +13,7 @@ from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
 from skdp.io.engines._spark import Spark, _spelled
-from skdp.sums import _gradient_sum
+from tests.io import places
 from tests.io.places import FEATURES, N, numbers, read
 from tests.io.spark import stored
 from tests.io.test_same_bits import MODELS, released
@@ -34,7 +34,7 @@ def _sockets_end():
 
 @pytest.fixture
 def is_too_large_to_keep(monkeypatch):
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
+    places.keeps(monkeypatch, 0)
 
 
 @pytest.fixture(scope="module")
