@@ -13,13 +13,15 @@ from skdp.losses._kernel import (
     residual_of_one,
     weight_of,
 )
+from skdp.sums._exact import MOST_ROWS
 
 # --------------------------------------- Compiled loops over gridded rows of one output
 # Products and sums are of integers that are exact in double precision, so their order
 # does not matter and the loops may be vectorised. Residuals are computed as written.
 
 
-_CHUNK = 256  # rows that stay in the nearest caches between loops
+# Rows and numbers that stay in the nearest caches between loops.
+_CHUNK, _NUMBERS = 256, 1 << 16
 # Plain integers, which compiled code treats as constants.
 _SIGMOID, _ERROR = int(LossId.SIGMOID), int(LossId.ERROR)
 _SOFTMAX = int(LossId.SOFTMAX)
@@ -79,23 +81,37 @@ def _to_units(raw, targets, present, facts, form, constants):
 
 
 @compiled_exactly
-def add_gradients(rows, targets, present, weights, facts, form, constants, part):
-    """Add the gradients of gridded rows to `part`; returns the sum of residuals.
+def _empty(part, total):
+    """Move whole numbers from double precision to 64 bits."""
+    for j in range(len(part)):
+        total[j] += np.int64(part[j])
+        part[j] = 0.0
 
-    At most 2^13 rows. `facts` are an addend and the unit of products, an addend of raw
-    predictions, and the clip and the factor of residuals. `present` is empty, or holds
-    for each row whether it is present, or its share.
+
+@compiled_exactly
+def add_gradients(rows, targets, present, weights, facts, form, constants, total):
+    """Add the gradients of gridded rows to `total`; returns the sum of residuals.
+
+    `facts` are an addend and the unit of products, an addend of raw predictions, and
+    the clip and the factor of residuals. `present` is empty, or holds for each row
+    whether it is present, or its share. `total` are whole numbers of 64 bits.
     """
-    buffer = np.empty(_CHUNK)
+    size = min(_CHUNK, max(1, _NUMBERS // len(weights)))
+    buffer, part, n_added = np.empty(size), np.zeros(len(weights)), 0
     sum_of_units = 0.0
-    for start in range(0, len(rows), _CHUNK):
-        end = min(start + _CHUNK, len(rows))
+    for start in range(0, len(rows), size):
+        end = min(start + size, len(rows))
         raw, chunk = buffer[: end - start], rows[start:end]
+        n_added += end - start
+        if n_added > MOST_ROWS:  # more would not be exact in double precision
+            _empty(part, total)
+            n_added = end - start
         _predict(chunk, weights, raw)
         _to_units(raw, targets[start:end], present[start:end], facts, form, constants)
         for i in range(len(raw)):
             sum_of_units += raw[i]
         _add_up(chunk, raw, part)
+    _empty(part, total)
     return sum_of_units
 
 
