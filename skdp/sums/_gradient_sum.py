@@ -69,7 +69,7 @@ _MOST_KEPT, _DENSE_BYTES, _STORED_BYTES = 2**30, 4, 24
 def compiles(n_numbers: int) -> bool:
     """Whether compiled code adds up a table, with the same bits as NumPy; public.
 
-    Small tables use it too once it is loaded.
+    Once it is loaded, it adds up small tables too.
     """
     return n_numbers >= _WORTH_COMPILING or _KERNEL in sys.modules
 
@@ -296,8 +296,9 @@ class ExactGradientSum(ExactSum):
         # Rows that were read, or None: their class defines what the sums represent.
         self._kind: GridRows | None = None
         n_numbers = objective.n_samples * objective.n_features
-        self._is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
         self._is_compiled = objective.loss.n_outputs == 1 and compiles(n_numbers)
+        is_large = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+        self._is_narrow = is_large or self._is_compiled
 
     def whole_sums(
         self, weights: Any, rows: IntArray | None = None, part: Part = "all"
@@ -583,7 +584,7 @@ def grid_view(source: Source) -> Encoded:
     """Gridded rows of norm at most 1, with their norms."""
     n_numbers = source.n_samples * source.n_features
     is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
-    is_compiled = compiles(n_numbers)
+    is_compiled = n_numbers >= _WORTH_COMPILING
     encode = partial(_with_norms, is_narrow=is_narrow, is_compiled=is_compiled)
     return Encoded(source, encode)
 

@@ -221,6 +221,13 @@ def test_the_same_bits_for_every_layout(loss, clip):
             assert len(answers) == 1
 
 
+def test_small_tables_use_compiled_code_only_if_it_is_loaded(monkeypatch):
+    few, many = 100, module._WORTH_COMPILING
+    assert [module.compiles(n) for n in (few, many)] == [False, True]
+    monkeypatch.setattr(module, "_KERNEL", math.__name__)
+    assert module.compiles(few)
+
+
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("n", [FEW, N])
 def test_broken_twin_of_floating_sums_is_found(n):
