@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
@@ -13,7 +15,7 @@ from skdp.losses._kernel import (
     residual_of_one,
     weight_of,
 )
-from skdp.sums._exact import MOST_ROWS
+from skdp.sums._exact import MOST_ROWS, ROW_BITS
 
 # --------------------------------------- Compiled loops over gridded rows of one output
 # Products and sums are of integers that are exact in double precision, so their order
@@ -143,6 +145,57 @@ def grid_block(rows, scale, longest, shortened, most, grid, squares):
                 units[j] = np.trunc(units[j] * factor)
         for j in range(len(units)):
             grid[i, j] = units[j]
+
+
+@compiled_exactly
+def _shorten(units, squares, shortened):
+    factor = shortened / np.sqrt(squares)
+    for j in range(len(units)):
+        units[j] = np.trunc(units[j] * factor)
+
+
+@compiled_exactly
+def _floor_far_row(row, scale, shortened, most, units):
+    """As `_of_far` of `_grid_rows.py` does; False if a number is not finite."""
+    largest = 0.0
+    for j in range(len(row)):
+        if not np.isfinite(row[j]):
+            return False
+        largest = max(largest, abs(row[j]))
+    power = ROW_BITS - math.frexp(scale)[1] - math.frexp(np.float64(largest))[1]
+    squares = np.inf
+    while not squares < most:
+        half = power // 2
+        first, second = math.ldexp(1.0, half), math.ldexp(1.0, power - half)
+        for j in range(len(row)):
+            units[j] = np.floor(row[j] * first * second * scale + 0.5)
+        squares = _squares(units)
+        power -= 4
+    _shorten(units, max(squares, 1.0), shortened)
+    return True
+
+
+@compiled_exactly
+def add_rows(rows, scale, longest, shortened, most, total):
+    """Add dense rows on their grid, and last their squared norms over `longest`.
+
+    False, and an unfinished total, if a row is not finite.
+    """
+    units = np.empty(rows.shape[1])
+    for i in range(len(rows)):
+        _floor_row(rows[i], scale, units)
+        squares = _squares(units)
+        if not squares < most:
+            if not _floor_far_row(rows[i], scale, shortened, most, units):
+                return False
+            squares = _squares(units)
+        elif squares > longest * longest:
+            _shorten(units, squares, shortened)
+            squares = _squares(units)
+        for j in range(len(units)):
+            total[j] += units[j]
+        total[len(units)] += np.trunc(min(squares / longest, longest))
+    return True
 
 
 # ---------------------------------------- Compiled pass over rows of codes, any outputs

@@ -595,7 +595,7 @@ def _with_norms(X: Any, is_narrow: bool, is_compiled: bool) -> Any:
 
 def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
     """`gridded`, in single precision and with compiled code if this is faster."""
-    if is_compiled and _is_row_major(X):
+    if is_compiled and is_row_major(X):
         return _compiled_grid(X, norm)
     found = gridded(X, norm)
     if isinstance(found, DenseGrid) and is_narrow:
@@ -603,7 +603,7 @@ def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
     return found
 
 
-def _is_row_major(X: Any) -> bool:
+def is_row_major(X: Any) -> bool:
     is_dense = isinstance(X, np.ndarray) and not issparse(X)
     return is_dense and X.flags.c_contiguous and X.dtype.isnative
 
