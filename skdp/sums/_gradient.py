@@ -204,9 +204,7 @@ class ClippedGradient:
         """Norm of a reader's weights, divided by `intercept_weight`."""
         if self.columns is None:
             weights = weights / self.weight
-        if (
-            order == 2
-        ):  # the same number as NumPy's norm, which takes three times as long
+        if order == 2:  # NumPy's norm takes three times as long for the same number
             return float(np.linalg.svd(weights, compute_uv=False).max(initial=0.0))
         return float(np.linalg.norm(weights, order))
 
