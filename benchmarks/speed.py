@@ -16,6 +16,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -225,11 +226,7 @@ def _of_words(n: int, d: int, density: float) -> tuple[Any, np.ndarray]:
 
 
 def _default_fits(scale: float) -> Iterator[Line]:
-    """Default fits of small and of wide tables at epsilon 1.
-
-    The gradient passes before have loaded the compiled loops, which the first small fit
-    of a process does without.
-    """
+    """Default fits of small and of wide tables at epsilon 1."""
     pairs = {
         "logistic": (
             DPLogisticRegression(classes=[0, 1]),
@@ -239,7 +236,7 @@ def _default_fits(scale: float) -> Iterator[Line]:
     }
     for kind, models in pairs.items():
         for n, d in ((1000, 50), (10_000, 50), (100_000, 50), (20_000, 1000)):
-            n = max(int(n * scale), 200)
+            n = max(int(n * scale), 20)
             yield compared(
                 f"default {kind} fit, {n:,} x {d}",
                 str(models[1]),
@@ -248,6 +245,8 @@ def _default_fits(scale: float) -> Iterator[Line]:
 
 
 def _default_pair(ours: Any, theirs: Any, n: int, d: int) -> Pair:
+    # Small fits use compiled loops only if something else has loaded them.
+    import_module("skdp.sums._gradient_kernel")
     X, labels = _labelled(n, d)
     y = labels if hasattr(ours, "classes") else 2 * (labels - 0.5)
     return _both(ours, theirs, (X, y))
