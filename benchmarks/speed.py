@@ -16,6 +16,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import random_array
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 
 from benchmarks._models import quietly_fitted
 from benchmarks._runner import Line, benchmark
@@ -31,7 +32,11 @@ from benchmarks._tables import imdb, rows
 from skdp import DPGradientBoostingClassifier
 from skdp._fit import Progress, release
 from skdp.columns import Range
-from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
+from skdp.linear_model import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPSparseLogisticRegression,
+)
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective, NetworkObjective
@@ -122,6 +127,7 @@ def speed(large: bool = True) -> Iterator[Line]:
     yield from _imports()
     yield from _accounting()
     yield from _sums(scale)
+    yield from _default_fits(scale)
     yield from _fits(scale)
     yield from _steps(scale)
     yield from _boosting(scale)
@@ -217,6 +223,33 @@ def _of_words(n: int, d: int, density: float) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(0)
     X = random_array((n, d), density=density, rng=0, format="csr")
     return X, (X @ rng.standard_normal(d) > 0).astype(int)
+
+
+def _default_fits(scale: float) -> Iterator[Line]:
+    """Default fits of small and of wide tables at epsilon 1."""
+    pairs = {
+        "logistic": (
+            DPLogisticRegression(classes=[0, 1]),
+            LogisticRegression(C=100, max_iter=1000),
+        ),
+        "linear": (DPLinearRegression(target_bounds=(-1, 1)), Ridge()),
+    }
+    for kind, models in pairs.items():
+        for n, d in ((1000, 50), (10_000, 50), (100_000, 50), (20_000, 1000)):
+            n = max(int(n * scale), 20)
+            yield compared(
+                f"default {kind} fit, {n:,} x {d}",
+                str(models[1]),
+                partial(_default_pair, *models, n, d),
+            )
+
+
+def _default_pair(ours: Any, theirs: Any, n: int, d: int) -> Pair:
+    # Small fits use compiled loops only if something else has loaded them.
+    import_module("skdp.sums._gradient_kernel")
+    X, labels = _labelled(n, d)
+    y = labels if hasattr(ours, "classes") else 2 * (labels - 0.5)
+    return _both(ours, theirs, (X, y))
 
 
 def _fits(scale: float) -> Iterator[Line]:

@@ -24,6 +24,16 @@ def _remedy(text: str) -> str:
     return f" {text}" if text else ""
 
 
+# Plain floats and integers are tested by their type first: calibration checks hundreds,
+# and the classes of `numbers` are slow.
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_integral(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def check_real(
     name: str,
     value: Any,
@@ -35,8 +45,7 @@ def check_real(
     remedy: str = "",
 ) -> float:
     """Return `value` as a float, or raise if it is not a number in the interval."""
-    interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    is_number = type(value) is float or _is_real(value)
     if is_number:
         try:
             number = float(value)
@@ -47,6 +56,7 @@ def check_real(
         if above and below:
             return number
     kind = TypeError if not is_number else ValueError
+    interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     raise kind(
         f"The {name!r} parameter must be a number in {interval}. Got {value!r}."
         + _remedy(remedy)
@@ -68,7 +78,7 @@ def check_epsilon(value: Any) -> float:
 
 def check_delta(value: Any) -> float:
     """Return `value` as a failure probability: 0, or in [1e-50, 1)."""
-    if isinstance(value, Real) and not isinstance(value, bool) and value == 0:
+    if _is_real(value) and value == 0:
         return 0.0
     return check_real(
         "delta",
@@ -116,7 +126,7 @@ def check_count(
     name: str, value: Any, *, low: int = 1, high: int | None = None, remedy: str = ""
 ) -> int:
     """Return `value` as an integer from `low` to `high`."""
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    is_integer = type(value) is int or _is_integral(value)
     if is_integer and int(value) >= low and (high is None or int(value) <= high):
         return int(value)
     kind = ValueError if is_integer else TypeError
@@ -151,7 +161,7 @@ def check_random_state(value: Any) -> int | None:
     """Return `value` if it is None (private noise) or a non-negative integer seed."""
     if value is None:
         return None
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    is_integer = _is_integral(value)
     if is_integer and int(value) >= 0:
         return int(value)
     raise TypeError(
@@ -164,7 +174,7 @@ def check_random_state(value: Any) -> int | None:
 
 def check_n_jobs(value: Any) -> int | None:
     """Return `value` if it is None or a number of workers, as in scikit-learn."""
-    is_count = isinstance(value, Integral) and not isinstance(value, bool)
+    is_count = _is_integral(value)
     if value is not None and not (is_count and value != 0):
         raise ValueError(
             "The 'n_jobs' parameter must be None or an integer other than 0. "

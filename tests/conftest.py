@@ -60,3 +60,13 @@ def lines_in_place_of_bars():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "tqdm.auto", None)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def small_tables_in_numpy():
+    """NumPy adds up small tables, whichever compiled loops another test has loaded."""
+    from skdp.sums import _gradient_sum
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_gradient_sum, "_KERNEL", "")
+        yield

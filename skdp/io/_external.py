@@ -29,9 +29,8 @@ from skdp.io._session import (
     UserBuckets,
     refused,
 )
-from skdp.sums._exact import KeptRows
 from skdp.tables._columns import as_declared
-from skdp.tables._source import MEMORY, Remote
+from skdp.tables._source import MEMORY, KeptRows, Remote
 
 # --------------------------------------------- Steps: row-wise transformers of a source
 

@@ -16,7 +16,7 @@ from skdp._arrays import IntArray
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io._external_users import UserIds
 from skdp.io._reading import arrow
-from skdp.sums._exact import KeptRows
+from skdp.tables._source import KeptRows
 
 # ------------------------------------- Session: snapshot, passes, failures without data
 # Once records have been read, every failure of a fit gives one constant message, which

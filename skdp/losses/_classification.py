@@ -20,8 +20,12 @@ from skdp.losses._regression import GammaLoss, QuantileLoss
 
 # Angles at which the bound on the diameter is evaluated, and their spacing.
 _ANGLES = np.linspace(0.0, math.pi / 2, 2049)
-_COS_TWICE = np.cos(2 * _ANGLES)
-_COS = np.cos(_ANGLES)
+_COS_TWICE = np.cos(2 * _ANGLES)[1:]
+_COS = np.cos(_ANGLES)[:-1]
+with np.errstate(divide="ignore"):
+    _PEAK = np.maximum(
+        np.where(_COS_TWICE > 0, (1 - _COS_TWICE) / (2 * _COS_TWICE), math.inf), 0.0
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -30,12 +34,8 @@ def _diameter(radius: float) -> float:
     # max_{0 <= X <= T(m)} (1 + X)(1 - X cos 2m), T(m) = tanh(radius cos(m) / 2).
     # On a cell of angles, T is largest at its left end and cos 2m smallest at its
     # right end, so evaluating at those ends bounds the whole cell from above.
-    top = np.tanh(radius * _COS[:-1] / 2)
-    cosine = _COS_TWICE[1:]
-    with np.errstate(divide="ignore"):
-        peak = np.where(cosine > 0, (1 - cosine) / (2 * cosine), math.inf)
-    x = np.minimum(top, np.maximum(peak, 0.0))
-    return float(math.sqrt(np.max((1 + x) * (1 - x * cosine))) * (1 + 1e-12))
+    x = np.minimum(np.tanh(radius * _COS / 2), _PEAK)
+    return float(math.sqrt(np.max((1 + x) * (1 - x * _COS_TWICE))) * (1 + 1e-12))
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,8 @@ def box_radius(objective: LinearObjective) -> float:
 
 def projected_onto_box(released: FloatArray, limit: float) -> FloatArray:
     """Numbers brought into ``[-limit, limit]``."""
-    return np.clip(released, -limit, limit)
+    # Faster than `np.clip` for the few numbers of a step.
+    return np.minimum(np.maximum(released, -limit), limit)
 
 
 # --------------------------------------------- Solvers with Gaussian or spherical noise

@@ -398,8 +398,9 @@ def constant_of(
     low, high = np.full(k, -_FARTHEST), np.full(k, _FARTHEST)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        raw = np.tile(middle, (len(values), 1))
-        slope = shares @ np.clip(loss.residual(values, raw), -clip, clip)
+        raw = np.full((len(values), k), middle)
+        residual = loss.residual(values, raw)
+        slope = shares @ np.minimum(np.maximum(residual, -clip), clip)
         low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
     return tuple(((low + high) / 2).tolist())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
@@ -13,6 +15,7 @@ from skdp.losses._kernel import (
     residual_of_one,
     weight_of,
 )
+from skdp.sums._exact import MOST_ROWS, ROW_BITS
 from skdp.tables._coded_kernel import SHARE_OF, STATE_AT, WHOLE, look_up_cells
 
 # --------------------------------------- Compiled loops over gridded rows of one output
@@ -20,7 +23,8 @@ from skdp.tables._coded_kernel import SHARE_OF, STATE_AT, WHOLE, look_up_cells
 # does not matter and the loops may be vectorised. Residuals are computed as written.
 
 
-_CHUNK = 256  # rows that stay in the nearest caches between loops
+# Rows and numbers that stay in the nearest caches between loops.
+_CHUNK, _NUMBERS = 256, 1 << 16
 # Plain integers, which compiled code treats as constants.
 _SIGMOID, _ERROR = int(LossId.SIGMOID), int(LossId.ERROR)
 _SOFTMAX = int(LossId.SOFTMAX)
@@ -80,23 +84,37 @@ def _to_units(raw, targets, present, facts, form, constants):
 
 
 @compiled_exactly
-def add_gradients(rows, targets, present, weights, facts, form, constants, part):
-    """Add the gradients of gridded rows to `part`; returns the sum of residuals.
+def _empty(part, total):
+    """Move whole numbers from double precision to 64 bits."""
+    for j in range(len(part)):
+        total[j] += np.int64(part[j])
+        part[j] = 0.0
 
-    At most 2^13 rows. `facts` are an addend and the unit of products, an addend of raw
-    predictions, and the clip and the factor of residuals. `present` is empty, or holds
-    for each row whether it is present, or its share.
+
+@compiled_exactly
+def add_gradients(rows, targets, present, weights, facts, form, constants, total):
+    """Add the gradients of gridded rows to `total`; returns the sum of residuals.
+
+    `facts` are an addend and the unit of products, an addend of raw predictions, and
+    the clip and the factor of residuals. `present` is empty, or holds for each row
+    whether it is present, or its share. `total` are whole numbers of 64 bits.
     """
-    buffer = np.empty(_CHUNK)
+    size = min(_CHUNK, max(1, _NUMBERS // len(weights)))
+    buffer, part, n_added = np.empty(size), np.zeros(len(weights)), 0
     sum_of_units = 0.0
-    for start in range(0, len(rows), _CHUNK):
-        end = min(start + _CHUNK, len(rows))
+    for start in range(0, len(rows), size):
+        end = min(start + size, len(rows))
         raw, chunk = buffer[: end - start], rows[start:end]
+        n_added += end - start
+        if n_added > MOST_ROWS:  # more would not be exact in double precision
+            _empty(part, total)
+            n_added = end - start
         _predict(chunk, weights, raw)
         _to_units(raw, targets[start:end], present[start:end], facts, form, constants)
         for i in range(len(raw)):
             sum_of_units += raw[i]
         _add_up(chunk, raw, part)
+    _empty(part, total)
     return sum_of_units
 
 
@@ -128,6 +146,57 @@ def grid_block(rows, scale, longest, shortened, most, grid, squares):
                 units[j] = np.trunc(units[j] * factor)
         for j in range(len(units)):
             grid[i, j] = units[j]
+
+
+@compiled_exactly
+def _shorten(units, squares, shortened):
+    factor = shortened / np.sqrt(squares)
+    for j in range(len(units)):
+        units[j] = np.trunc(units[j] * factor)
+
+
+@compiled_exactly
+def _floor_far_row(row, scale, shortened, most, units):
+    """As `_of_far` of `_grid_rows.py` does; False if a number is not finite."""
+    largest = 0.0
+    for j in range(len(row)):
+        if not np.isfinite(row[j]):
+            return False
+        largest = max(largest, abs(row[j]))
+    power = ROW_BITS - math.frexp(scale)[1] - math.frexp(np.float64(largest))[1]
+    squares = np.inf
+    while not squares < most:
+        half = power // 2
+        first, second = math.ldexp(1.0, half), math.ldexp(1.0, power - half)
+        for j in range(len(row)):
+            units[j] = np.floor(row[j] * first * second * scale + 0.5)
+        squares = _squares(units)
+        power -= 4
+    _shorten(units, max(squares, 1.0), shortened)
+    return True
+
+
+@compiled_exactly
+def add_rows(rows, scale, longest, shortened, most, total):
+    """Add dense rows on their grid, and last their squared norms over `longest`.
+
+    False, and an unfinished total, if a row is not finite.
+    """
+    units = np.empty(rows.shape[1])
+    for i in range(len(rows)):
+        _floor_row(rows[i], scale, units)
+        squares = _squares(units)
+        if not squares < most:
+            if not _floor_far_row(rows[i], scale, shortened, most, units):
+                return False
+            squares = _squares(units)
+        elif squares > longest * longest:
+            _shorten(units, squares, shortened)
+            squares = _squares(units)
+        for j in range(len(units)):
+            total[j] += units[j]
+        total[len(units)] += np.trunc(min(squares / longest, longest))
+    return True
 
 
 # ---------------------------------------- Compiled pass over rows of codes, any outputs

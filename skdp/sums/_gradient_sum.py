@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,7 +27,6 @@ from skdp.sums._adder import (
     without_nulls,
 )
 from skdp.sums._exact import (
-    MOST_ROWS,
     RESIDUAL_BITS,
     Summed,
     Sums,
@@ -65,8 +65,17 @@ if TYPE_CHECKING:
 # With at least so many numbers in a table, compiled code saves more time in a hundred
 # passes than loading it takes.
 _WORTH_COMPILING = 5_000_000
+_KERNEL = "skdp.sums._gradient_kernel"
 # From this size on, kept rows are in single precision, which can represent them.
 _WORTH_NARROWING = 1_000_000
+
+
+def compiles(n_numbers: int) -> bool:
+    """Whether compiled code adds up a table, with the same bits as NumPy; public.
+
+    Once it is loaded, it adds up small tables too.
+    """
+    return n_numbers >= _WORTH_COMPILING or _KERNEL in sys.modules
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,10 +276,9 @@ class ExactGradientSum(ExactSum):
         self._kind: GridRows | None = None
         self._tables: tuple[Any, Any] = (None, None)
         n_numbers = objective.n_samples * objective.n_features
-        self._is_narrow = n_numbers >= _WORTH_NARROWING or are_uncounted(source)
-        self._is_compiled = (
-            objective.loss.n_outputs == 1 and n_numbers >= _WORTH_COMPILING
-        )
+        self._is_compiled = objective.loss.n_outputs == 1 and compiles(n_numbers)
+        is_large = n_numbers >= _WORTH_NARROWING or are_uncounted(source)
+        self._is_narrow = is_large or self._is_compiled
 
     def whole_sums(
         self, weights: Any, rows: IntArray | None = None, part: Part = "all"
@@ -282,6 +290,7 @@ class ExactGradientSum(ExactSum):
         total: Any = None
         of_intercept = WholeSum((1, k))
         units = np.zeros(k, dtype=np.int64)  # room for 2^44 records at the bound
+        compiled: _CompiledPass | None = None
         for block in self._blocks(rows):
             if part == "intercept":
                 grid = block.X.products.in_double()
@@ -291,7 +300,13 @@ class ExactGradientSum(ExactSum):
             self._kind = block.X.sums
             if total is None:
                 total = block.X.sums.total(k)
+            if self._takes_compiled(block.X):
+                compiled = compiled or _CompiledPass(self._gradients, total, weights)
+                compiled.add(block)
+                continue
             units += self._add(total, block, weights).astype(np.int64)
+        if compiled is not None:
+            units += compiled.end()
         of_intercept.add(units[None, :])
         if part == "intercept":
             return (of_intercept,)
@@ -339,6 +354,11 @@ class ExactGradientSum(ExactSum):
             products = products.shortened(norm)
         return products
 
+    def _takes_compiled(self, rows: GridPair) -> bool:
+        """Whether `_CompiledPass` adds up these rows."""
+        is_same = rows.sums is rows.products
+        return self._is_compiled and is_same and isinstance(rows.sums, DenseGrid)
+
     # ------------------------------------------------------------- residuals
 
     def _add(self, total: Any, block: Block, weights: Any) -> FloatArray:
@@ -347,8 +367,6 @@ class ExactGradientSum(ExactSum):
         if isinstance(rows.sums, CodeGrid | CellGrid):
             return self._add_of_parts(total, block, weights)
         is_same = rows.sums is rows.products
-        if self._is_compiled and is_same and isinstance(rows.sums, DenseGrid):
-            return self._add_compiled(total, block, weights)
         products = rows.products.in_double()
         sums = products if is_same else rows.sums.in_double()
         residual = self._residual(products, block, weights)
@@ -379,38 +397,6 @@ class ExactGradientSum(ExactSum):
         units = residual * (2.0**bits / self._largest)
         units += 0.5
         return np.floor(units, out=units)
-
-    def _add_compiled(
-        self, total: Any, block: Block, weights: FloatArray
-    ) -> FloatArray:
-        from skdp.sums._gradient_kernel import add_gradients
-
-        objective, rows = self._objective, block.X.sums.entries
-        d, form = objective.n_features, int(objective.loss.form)
-        facts = (
-            LONGEST * weights[d, 0] if objective.fit_intercept else 0.0,
-            block.X.sums.unit,
-            objective.offset[0] if objective.offset else 0.0,
-            self._clip,
-            2.0**RESIDUAL_BITS / self._largest,
-        )
-        present = kernel_weights(block)
-        present = _ALL if present is None else present
-        own, units = np.ascontiguousarray(weights[:d, 0]), 0.0
-        for start in range(0, len(rows), MOST_ROWS):
-            run, part = slice(start, start + MOST_ROWS), np.zeros(d)
-            units += add_gradients(
-                rows[run],
-                block.y[run],
-                present[run],
-                own,
-                facts,
-                form,
-                objective.loss.form_constants,
-                part,
-            )
-            total.add(part.astype(np.int64)[:, None], len(rows[run]))
-        return np.array([units])
 
     def _add_of_parts(
         self, total: Any, block: Block, weights: FloatArray
@@ -509,6 +495,61 @@ class ExactGradientSum(ExactSum):
         return of_features, of_constant
 
 
+# Number of rows of gradients, each below 2^40, whose sums are below 2^62.
+_MOST_OF_A_PASS = 1 << 22
+
+
+class _CompiledPass:
+    """One pass of compiled code over dense rows of a model with one output.
+
+    Its sums are moved to the total after many blocks, since a table of small blocks
+    would otherwise spend a fifth of a pass between them.
+
+    Parameters
+    ----------
+    gradients : ClippedGradient
+    total : WholeSum
+    weights : ndarray of shape (n_columns, 1)
+    """
+
+    def __init__(
+        self, gradients: ClippedGradient, total: WholeSum, weights: FloatArray
+    ) -> None:
+        from skdp.sums._gradient_kernel import add_gradients
+
+        objective = gradients.rows.objective
+        d, loss = objective.n_features, objective.loss
+        facts = (
+            LONGEST * weights[d, 0] if objective.fit_intercept else 0.0,
+            objective.data_norm / LONGEST,
+            objective.offset[0] if objective.offset else 0.0,
+            gradients.residual_clip,
+            2.0**RESIDUAL_BITS / gradients.largest_residual,
+        )
+        own, form = np.ascontiguousarray(weights[:d, 0]), int(loss.form)
+        self._settings = own, facts, form, loss.form_constants
+        self._add, self._total, self._units = add_gradients, total, 0.0
+        self._sums, self._n_rows = np.zeros(d, dtype=np.int64), 0
+
+    def add(self, block: Block) -> None:
+        """Add the gradients of a block of at most 2^22 rows."""
+        rows, present = block.X.sums.entries, kernel_weights(block)
+        if self._n_rows + len(rows) > _MOST_OF_A_PASS:
+            self._empty()
+        present = _ALL if present is None else present
+        self._units += self._add(rows, block.y, present, *self._settings, self._sums)
+        self._n_rows += len(rows)
+
+    def _empty(self) -> None:
+        self._total.add(self._sums[:, None], self._n_rows)
+        self._sums[:], self._n_rows = 0, 0
+
+    def end(self) -> int:
+        """Move what is left to the total; the sum of residuals, in units."""
+        self._empty()
+        return int(self._units)
+
+
 def _added_users(parts: FloatArray, factor: FloatArray) -> WholeSum:
     """The sum of all users' contributions times their factors, rounded towards 0."""
     total = WholeSum(parts.shape[1:])
@@ -537,7 +578,7 @@ def _with_norms(X: Any, is_narrow: bool, is_compiled: bool) -> Any:
 
 def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
     """`gridded`, in single precision and with compiled code if this is faster."""
-    if is_compiled and _is_row_major(X):
+    if is_compiled and is_row_major(X):
         return _compiled_grid(X, norm)
     found = gridded(X, norm)
     if isinstance(found, DenseGrid) and is_narrow:
@@ -545,7 +586,7 @@ def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
     return found
 
 
-def _is_row_major(X: Any) -> bool:
+def is_row_major(X: Any) -> bool:
     is_dense = isinstance(X, np.ndarray) and not issparse(X)
     return is_dense and X.flags.c_contiguous and X.dtype.isnative
 

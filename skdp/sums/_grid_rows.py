@@ -241,7 +241,9 @@ class DenseGrid(_PlainGrid):
         return replace(self, entries=self.entries[rows], norms=norms)
 
     def in_double(self) -> Self:
-        return replace(self, entries=self.entries.astype(np.float64, copy=False))
+        if self.entries.dtype == np.float64:
+            return self
+        return replace(self, entries=self.entries.astype(np.float64))
 
     def raw(self, weights: FloatArray) -> FloatArray:
         d = self.entries.shape[1]

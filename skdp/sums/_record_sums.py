@@ -17,7 +17,16 @@ from skdp.privacy.accounting._relations import Adjacency, table_relation
 from skdp.privacy.release._plan import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Compiled, Form
 from skdp.sums._exact import on_grid, unit_for
-from skdp.sums._grid_rows import LONGEST, grid_rows, gridded, squares_of
+from skdp.sums._gradient_sum import compiles, is_row_major
+from skdp.sums._grid_rows import (
+    LONGEST,
+    MOST_SQUARES,
+    SHORTENED,
+    grid_rows,
+    gridded,
+    scale_of,
+    squares_of,
+)
 from skdp.tables._memory import places_of_own
 from skdp.tables._source import Block
 
@@ -274,9 +283,23 @@ class RowSum(BoundedSum):
         one = math.hypot(1.0, self.weight) * ABOVE
         return Bound(zero_out=one, replace_one=2 * one)
 
-    def added(self, block: Block) -> tuple[Form, ...]:
+    def added(self, block: Block) -> Form | tuple[Form, ...]:
+        sums = self._compiled(block)
+        if sums is not None:
+            return Compiled(lambda *_: sums)
         entries = grid_rows(block.X, self.data_norm)
         return entries, np.minimum(squares_of(entries) / LONGEST, LONGEST)
+
+    def _compiled(self, block: Block) -> FloatArray | None:
+        """The same sums by compiled code; None if it is not for these rows."""
+        is_wanted = compiles(self.n_samples * self.n_features)
+        if block.present is not None or not (is_wanted and is_row_major(block.X)):
+            return None
+        from skdp.sums._gradient_kernel import add_rows
+
+        total, scale = np.zeros(self.n_features + 1), scale_of(self.data_norm)
+        limits = LONGEST, SHORTENED, MOST_SQUARES
+        return total if add_rows(block.X, scale, *limits, total) else None
 
     @classmethod
     def read(cls, released: FloatArray) -> tuple[FloatArray, float]:

@@ -102,8 +102,8 @@ OF_EVENTS = [
         "calibration gives pure parts no room",
         "accounting",
         f"{ACCOUNTING}/_calibrate.py",
-        "event.mu_squared <= gaussian_mu(left, budget.delta) ** 2:\n",
-        "event.mu_squared <= gaussian_mu(budget.epsilon, budget.delta) ** 2:\n",
+        "mu_squared <= gaussian_mu(left, budget.delta) ** 2:\n",
+        "mu_squared <= gaussian_mu(budget.epsilon, budget.delta) ** 2:\n",
         (f"{TEST}accounting.py::test_calibration_leaves_room_for_pure_parts",),
     ),
     Bug(

@@ -341,6 +341,14 @@ OF_GRADIENTS = [
         ),
     ),
     Bug(
+        "compiled sums have far rows that are not shortened",
+        "clip",
+        f"{SUMS}/_gradient_kernel.py",
+        "    _shorten(units, max(squares, 1.0), shortened)\n",
+        "",
+        (f"{TEST}exact_gradient.py::test_compiled_sums_of_rows_have_the_same_bits",),
+    ),
+    Bug(
         "features of a score are bounded by the row",
         "sensitivity",
         f"{SUMS}/_features.py",

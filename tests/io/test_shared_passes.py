@@ -39,7 +39,7 @@ from skdp.io._session import KeptCells, RowBatch
 from skdp.model_selection import resolve_scoring
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.sums import _gradient_sum
-from skdp.sums._exact import KeptRows
+from skdp.tables._source import KeptRows
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import MOST, facts_of, table

@@ -19,7 +19,7 @@ from skdp.sums._exact import on_grid, units_of
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
-from skdp.sums._record_sums import PredictionSum
+from skdp.sums._record_sums import PredictionSum, RowSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import CentredDense
 from tests.gradients import exact_sum
@@ -109,6 +109,25 @@ def test_broken_twin_without_the_rule_for_long_rows_is_found(monkeypatch):
     monkeypatch.setattr(_grid_rows, "LONGEST", 2.0**23)
     monkeypatch.setattr(_grid_rows, "scale_of", lambda norm: 2.0**22 / norm)
     assert longest(grid_rows(X, 1.0)) > 4**22
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("norm", [1.0, 1e-100, 1e100])
+def test_compiled_sums_of_rows_have_the_same_bits(norm, dtype, monkeypatch):
+    """Of short, long and far rows; NumPy adds up rows that are not finite."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 5)) * 10.0 ** rng.uniform(-12, 12, (60, 1))
+    X[::7], X[5, 0], X[6] = 0.0, np.finfo(dtype).max, np.finfo(dtype).tiny
+    wild = X.copy()
+    wild[9, 1], wild[10, 0] = math.nan, math.inf
+    query = RowSum(60, 5, norm)
+    for rows in (X, wild):
+        source, found = MemorySource(rows.astype(dtype), np.zeros(60)), set()
+        for least in (0, math.inf):
+            monkeypatch.setattr(module, "_WORTH_COMPILING", least)
+            with np.errstate(all="ignore"):  # as the door does
+                found.add(query.total(source, None).tobytes())
+        assert len(found) == 1
 
 
 def test_entries_stay_within_their_bound():
@@ -219,6 +238,13 @@ def test_the_same_bits_for_every_layout(loss, clip):
     for n in (FEW, N):
         for answers in bits(queries, layouts(*table(loss, n))):
             assert len(answers) == 1
+
+
+def test_small_tables_use_compiled_code_only_if_it_is_loaded(monkeypatch):
+    few, many = 100, module._WORTH_COMPILING
+    assert [module.compiles(n) for n in (few, many)] == [False, True]
+    monkeypatch.setattr(module, "_KERNEL", math.__name__)
+    assert module.compiles(few)
 
 
 @pytest.mark.usefixtures("way")

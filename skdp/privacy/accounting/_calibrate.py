@@ -153,10 +153,10 @@ def closed_epsilon(event: Event, delta: float) -> float:
 
 
 def _closed_fits(event: Event, budget: Budget) -> bool:
-    left = budget.epsilon - event.pure_epsilon
-    if left >= 0 and event.mu_squared == 0:
+    left, mu_squared = budget.epsilon - event.pure_epsilon, event.mu_squared
+    if left >= 0 and mu_squared == 0:
         return True
-    if left > 0 and event.mu_squared <= gaussian_mu(left, budget.delta) ** 2:
+    if left > 0 and mu_squared <= gaussian_mu(left, budget.delta) ** 2:
         return True
     return event.gdp_mu_squared <= gaussian_mu(budget.epsilon, budget.delta) ** 2
 
