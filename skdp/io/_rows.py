@@ -173,7 +173,8 @@ class StreamSource(Source):
         size = np.dtype(self.rows.dtype).itemsize
         of_row = float(self.n_features * size)
         if self.rows.is_sparse:
-            entries = min(self.facts.most_entries, self.n_features)
+            # Each entry takes two bytes or more of the row on its grid.
+            entries = min(self.facts.row_bytes / 2, self.n_features)
             of_row = entries * (size + _INDEX_BYTES) + _INDEX_BYTES
         return self.n_samples * (of_row + _BESIDE_BYTES)
 
