@@ -409,7 +409,7 @@ def test_tables_and_ledgers_are_not_sent(tmp_path):
     books = BudgetLedger(tmp_path / "books.db", epsilon=1.0, delta=1e-6)
     message = sent((source, books, [1, 2]))
     table, nothing, rest = received(message, lambda *facts: facts)
-    assert table == ("y", source.batch_size, (), 1)
+    assert table == ("y", source.batch_size, (), 1, source.memory)
     assert (nothing, rest) == (None, [1, 2])
     # Nobody else reads it.
     with pytest.raises(pickle.UnpicklingError):
