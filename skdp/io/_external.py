@@ -459,7 +459,7 @@ class TableSource(ABC):
         (session,) = self._reads
         also = (self.target, self.groups)
         names = tuple(name for name in also if name is not None)
-        session.keep_cells(self._schema, names)
+        session.keep_cells(self._schema, names, self.memory)
 
     def keep_rows(self) -> None:
         """Keep encoded rows too, for fits whose number and kind are public."""

@@ -241,10 +241,6 @@ def _nulled(X: Any, y: Any, is_present: Any) -> tuple[Any, Any]:
     return X, y
 
 
-# Bytes of encoded rows that a fit without privacy keeps from its first pass.
-_MOST_ENCODED = 2**30
-
-
 class PresentOnly(Source):
     """The records of a source that are not null records; for ``epsilon=inf`` only.
 
@@ -257,7 +253,7 @@ class PresentOnly(Source):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._kept: KeptRows[Block] = KeptRows(_MOST_ENCODED)
+        self._kept: KeptRows[Block] = KeptRows(source.facts.memory)
         self.facts = replace(source.facts, is_stable=False, holds_rows=False)
 
     @property

@@ -82,9 +82,13 @@ class Session:
                 "source for each thread."
             )
 
-    def keep_cells(self, schema: Any, names: tuple[str, ...]) -> None:
-        """Keep cells from the next pass on, and these columns with them."""
-        self._cells = KeptCells(schema, names, self.n_rows, self.users is not None)
+    def keep_cells(self, schema: Any, names: tuple[str, ...], memory: float) -> None:
+        """Keep cells from the next pass on, and these columns with them.
+
+        `memory` is the largest number of bytes of cells and encoded rows together.
+        """
+        is_of_users = self.users is not None
+        self._cells = KeptCells(schema, names, self.n_rows, is_of_users, memory)
 
     def keep_rows(self) -> None:
         """Keep encoded rows as well: the fits of this session are public."""
@@ -96,10 +100,10 @@ class Session:
 
     def has_room(self, n_bytes: float) -> bool:
         """Whether encoded rows of at most this many bytes are kept; public."""
-        if not self._keeps_rows or self.users is not None:
+        cells = self._cells
+        if not self._keeps_rows or cells is None or self.users is not None:
             return False  # the number of rows of users is private
-        taken = 0.0 if self._cells is None else self._cells.n_bytes
-        return n_bytes <= _MOST_CELLS - taken
+        return n_bytes <= cells.memory - cells.n_bytes
 
     def kept_rows(self, key: Any) -> KeptRows[Any]:
         """Where rows of one encoding are kept, until there is another.
@@ -280,9 +284,6 @@ class RowBatch:
 # them, and which cells are kept says nothing about which candidates were tried.
 
 
-# Bytes of cells and encoded rows that are kept. As many more may be kept of rows on
-# their grid, in one fit.
-_MOST_CELLS = 2**30
 # Bytes of a cell of text, which is the number of a distinct text of its batch, and of a
 # row beside its cells.
 _TEXT_BYTES, _ROW_BYTES = 4, 1
@@ -291,8 +292,8 @@ _TEXT_BYTES, _ROW_BYTES = 4, 1
 class KeptCells:
     """Cells of one pass over a source, for later passes of the same session. Private.
 
-    Of records they are kept if they take at most 2^30 bytes by the number of rows and
-    the types of columns, which are public. The number of rows of users is private:
+    Of records they are kept if they take at most `memory` bytes by the number of rows
+    and the types of columns, which are public. The number of rows of users is private:
     theirs are kept up to as many bytes, which time and memory may reveal, and nothing
     else does.
 
@@ -303,11 +304,18 @@ class KeptCells:
         Columns that every pass reads.
     n_rows : int
     is_of_users : bool
+    memory : float
     """
 
     def __init__(
-        self, schema: Any, names: tuple[str, ...], n_rows: int, is_of_users: bool
+        self,
+        schema: Any,
+        names: tuple[str, ...],
+        n_rows: int,
+        is_of_users: bool,
+        memory: float,
     ) -> None:
+        self.memory = memory
         self._schema, self._names, self._n_rows = schema, names, n_rows
         self._is_of_users, self._order = is_of_users, ""
         self._kept: KeptRows[RowBatch] | None = None
@@ -328,7 +336,7 @@ class KeptCells:
             if not self._has_room(wanted):
                 return read(names)
             self._kept = None  # before another takes its room
-            most = _MOST_CELLS if self._is_of_users else math.inf
+            most = self.memory if self._is_of_users else math.inf
             kept = self._kept = KeptRows(most)
             self._names, self._order = wanted, order
         known = self._names
@@ -344,8 +352,8 @@ class KeptCells:
     def _has_room(self, names: tuple[str, ...]) -> bool:
         """Whether columns may be kept; public."""
         if self._is_of_users:
-            return _MOST_CELLS > 0
-        return self._bytes_of(names) <= _MOST_CELLS
+            return self.memory > 0
+        return self._bytes_of(names) <= self.memory
 
     def _bytes_of(self, names: tuple[str, ...]) -> float:
         types = [self._schema.field(name).type for name in names]

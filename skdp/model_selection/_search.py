@@ -185,7 +185,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
             Rows that `estimator` accepts. A source of records must have a fixed order,
             since they are divided by position; users are divided by their ids. Cells of
-            up to 2^30 bytes are kept from the first fit to the end of the search.
+            up to `memory` bytes are kept from the first fit to the end of the search.
         y : array-like of shape (n_samples,)
             Left out with a source, which has its target.
         groups : array-like of shape (n_samples,) or None, default=None

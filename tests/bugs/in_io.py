@@ -326,8 +326,8 @@ BUGS: list[Bug] = [
         "what cells take decides whether a search keeps them",
         "fact",
         "skdp/io/_session.py",
-        "            most = _MOST_CELLS if self._is_of_users else math.inf\n",
-        "            most = _MOST_CELLS // 2\n",
+        "            most = self.memory if self._is_of_users else math.inf\n",
+        "            most = self.memory // 2\n",
         (
             "tests/io/test_shared_passes.py::"
             "test_no_cell_decides_whether_cells_are_kept",

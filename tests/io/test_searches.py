@@ -17,10 +17,11 @@ from skdp import (
     DPPoissonRegressor,
 )
 from skdp.exceptions import READ_FAILED, BudgetExceeded, Refused, SourceError
-from skdp.io import ParquetSource, SqlSource, _session
+from skdp.io import ParquetSource, SqlSource
 from skdp.io._passes import rows_of
 from skdp.io._scores import SourceScores
 from skdp.model_selection import DPTunedThresholdClassifier, resolve_scoring
+from tests.io import places
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -215,7 +216,7 @@ def test_nothing_is_read_before_it_is_in_the_ledger(tmp_path):
 @pytest.mark.parametrize("method", ["composition", "disjoint_splits"])
 def test_a_failure_ends_the_search(method, tmp_path, monkeypatch):
     books = ledger(tmp_path, epsilon=100.0)
-    monkeypatch.setattr(_session, "_MOST_CELLS", 0)  # so that there is a second pass
+    places.keeps(monkeypatch, 0)  # so that there is a second pass
     for when in [1, 2]:
         source = failing(tmp_path, when)
         asked = search(method=method, ledger=books, random_state=None)

@@ -32,13 +32,12 @@ from skdp import (
 )
 from skdp.columns import Boolean
 from skdp.exceptions import SourceError
-from skdp.io import _rows, _session
+from skdp.io import _session
 from skdp.io._rows import StreamSource
 from skdp.io._scores import SourceScores
 from skdp.io._session import KeptCells, RowBatch
 from skdp.model_selection import resolve_scoring
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.sums import _gradient_sum
 from skdp.tables._source import KeptRows
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
@@ -80,9 +79,7 @@ def keeps(monkeypatch):
     """Sets the bytes that are kept of a source, in a fit and in a search."""
 
     def limited(n_bytes):
-        monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", n_bytes)
-        monkeypatch.setattr(_session, "_MOST_CELLS", n_bytes)
-        monkeypatch.setattr(_rows, "_MOST_ENCODED", n_bytes)
+        places.keeps(monkeypatch, n_bytes)
 
     return limited
 
@@ -383,7 +380,7 @@ def test_no_cell_decides_whether_cells_are_kept(tmp_path, keeps, monkeypatch):
 
 def test_cells_of_unbounded_size_are_not_kept():
     types = {"text": pa.string(), "list": pa.list_(pa.int8()), "date": pa.date32()}
-    cells = KeptCells(pa.schema(list(types.items())), (), 10, False)
+    cells = KeptCells(pa.schema(list(types.items())), (), 10, False, 2**30)
     assert [cells._has_room((name,)) for name in types] == [True, False, True]
 
 
@@ -398,7 +395,7 @@ def batches(names):
 
 def test_columns_are_read_together_with_those_that_are_kept():
     schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.float64())])
-    cells = KeptCells(schema, ("a",), 2, False)
+    cells = KeptCells(schema, ("a",), 2, False, 2**30)
     asked = [("b",), ("a", "b"), ("c", "a"), ("b",), ("c", "b", "a")]
     for names in asked:
         for batch in cells.passed(names, "", batches):
