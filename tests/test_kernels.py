@@ -77,10 +77,13 @@ PUBLIC = "numbers of rows and columns, releases, and what is drawn without recor
 KERNELS = {
     "tables._coded_kernel": {
         "add_entries": {"codes": CELLS, "starts": PUBLIC},
+        "pack_cells": {"states": CELLS, "part_of": PUBLIC},
+        "look_up_cells": {"cells": MADE, "starts": PUBLIC},
     },
     "sums._gradient_kernel": {
         "_look_up": {"codes": CELLS, "starts": PUBLIC},
         "_add_to_codes": {"codes": CELLS, "starts": PUBLIC},
+        "_add_to_cells": {"cells": MADE, "starts": PUBLIC},
     },
     "sums._leaves_kernel": {
         "find_leaves": {

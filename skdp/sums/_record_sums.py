@@ -15,7 +15,7 @@ from skdp._users import number_of
 from skdp.losses._base import Loss
 from skdp.privacy.accounting._relations import Adjacency, table_relation
 from skdp.privacy.release._plan import Bound
-from skdp.sums._adder import ABOVE, BoundedSum, Compiled, Form
+from skdp.sums._adder import ABOVE, BoundedSum, Compiled, Form, kernel_weights
 from skdp.sums._exact import on_grid, unit_for
 from skdp.sums._gradient_sum import compiles, is_row_major
 from skdp.sums._grid_rows import (
@@ -293,7 +293,8 @@ class RowSum(BoundedSum):
     def _compiled(self, block: Block) -> FloatArray | None:
         """The same sums by compiled code; None if it is not for these rows."""
         is_wanted = compiles(self.n_samples * self.n_features)
-        if block.present is not None or not (is_wanted and is_row_major(block.X)):
+        is_plain = kernel_weights(block) is None and is_row_major(block.X)
+        if not (is_wanted and is_plain):
             return None
         from skdp.sums._gradient_kernel import add_rows
 

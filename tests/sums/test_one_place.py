@@ -20,8 +20,12 @@ OTHERS = {
     "statistics/_description.py",
 }
 # What compiled loops and other readers of all rows get from the adder: they multiply by
-# a weight and then round, as the adder does.
-OF_KERNELS = {"papers/_bolt_on.py", "sums/_gradient_sum.py"}
+# a weight and then round, as the adder does, or take no rows with weights.
+OF_KERNELS = {
+    "papers/_bolt_on.py",
+    "sums/_gradient_sum.py",
+    "sums/_record_sums.py",
+}
 
 
 SOURCES = {path: path.read_text() for path in ROOT.rglob("*.py")}
