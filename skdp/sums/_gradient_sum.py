@@ -291,6 +291,7 @@ class ExactGradientSum(ExactSum):
         of_intercept = WholeSum((1, k))
         units = np.zeros(k, dtype=np.int64)  # room for 2^44 records at the bound
         compiled: _CompiledPass | None = None
+        self._tables = (None, None)  # weights may have changed in place
         for block in self._blocks(rows):
             if part == "intercept":
                 grid = block.X.products.in_double()

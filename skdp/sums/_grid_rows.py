@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
@@ -323,7 +324,7 @@ def _shortening(squares: FloatArray, longest: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _StatesGrid:
+class _StatesGrid(ABC):
     """Centred rows as integer weights of the states of their cells.
 
     `rows` have the maps from states to features.
@@ -342,9 +343,9 @@ class _StatesGrid:
         X, own = self.rows.X, weights[: self.rows.shape[1]]
         return _table(X.basis @ own, own, X.terms, _STATE_TABLE_BITS)
 
+    @abstractmethod
     def _added_up(self, table: NDArray[np.int64]) -> FloatArray:
         """Sums of the states' numbers, each times the state's weight in units."""
-        raise NotImplementedError
 
     def raw(self, weights: FloatArray) -> FloatArray:
         d = self.rows.shape[1]

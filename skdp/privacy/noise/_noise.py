@@ -431,8 +431,7 @@ class NoiseSource:
     ) -> FloatArray:
         _check_scale(scale)
         # No query is refused: NaN becomes 0, for all data.
-        on_grid = np.rint(query.ravel() / scale.grid)
-        on_grid[np.isnan(on_grid)] = 0.0
+        on_grid = np.nan_to_num(np.rint(query.ravel() / scale.grid))
         on_grid = np.clip(on_grid, -limit / 2, limit / 2).astype(np.int64)
         ratio = spread * (scale.sigma / scale.grid)
         draws = np.empty(query.size, dtype=np.int64)
