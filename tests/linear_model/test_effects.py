@@ -89,7 +89,9 @@ def test_refits_vary_by_the_stated_noise(kind):
 
     def is_fair(stated):
         ratio = np.sqrt(shares @ seen**2 / (shares @ stated**2))
-        return 1 / 1.5 < ratio < 1.5
+        # 0.79 and 0.89 with deviations of .02 and .03 over repetitions: the stated
+        # noise allows for dependent columns, and columns here are independent.
+        return 1 / 1.5 < ratio < 1.3
 
     assert is_fair(noise)
     assert not is_fair(noise / 2)
