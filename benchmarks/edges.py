@@ -38,6 +38,8 @@ from skdp.exceptions import Refused
 from skdp.solvers._registry import constant_model
 
 _TEST, _DELTA = 2_000, 1e-6
+# Least target of models with a gamma loss.
+_LEAST = 0.01
 # Noise is drawn apart from records.
 _NOISE_SEED = 7000
 
@@ -125,6 +127,13 @@ def unexplained(y: np.ndarray, predicted: np.ndarray) -> float:
     return float(1 - r2_score(y, np.clip(predicted, 0, 1)))
 
 
+def gamma_loss(y: np.ndarray, predicted: np.ndarray) -> float:
+    """Gamma deviance over that of the best constant, of positive targets."""
+    y = np.clip(y, _LEAST, 1)
+    of_mean = mean_gamma_deviance(y, np.full(len(y), y.mean()))
+    return float(mean_gamma_deviance(y, np.clip(predicted, _LEAST, 1)) / of_mean)
+
+
 # A tree must be, but may add next to nothing. What is left is for the unit of targets.
 _START: dict[str, Any] = {
     "init": "constant",
@@ -144,6 +153,7 @@ class Default:
     columns: Range | None = None  # None gives it rows as they come
     solver: str = ""
     start: dict[str, Any] | None = None  # what leaves of boosting nothing but a start
+    has_gamma_loss: bool = False
 
     @property
     def allowed(self) -> float:
@@ -166,6 +176,10 @@ class Default:
         known: dict[str, Any] = {"target_bounds": (0, 1)}
         if self.is_classifier:
             known = {"classes": [0, 1]}
+        if self.has_gamma_loss:
+            known = {"target_bounds": (_LEAST, 1)}
+            if self.start is not None:
+                known["loss"] = "gamma"
         if self.solver:
             known["solver"] = self.solver
         budget = {"delta": _DELTA, "adjacency": cell.adjacency}
@@ -175,7 +189,13 @@ class Default:
         """Of a fitted model."""
         if self.is_classifier and hasattr(model, "predict_proba"):
             return log_loss_of(y, model.predict_proba(X)[:, 1])
-        return unexplained(y, model.predict(X))
+        return self.of_constant(y, model.predict(X))
+
+    def of_constant(self, y: np.ndarray, predicted: np.ndarray) -> float:
+        """Loss of shares of positives, or of predictions."""
+        if self.is_classifier:
+            return log_loss_of(y, predicted)
+        return (gamma_loss if self.has_gamma_loss else unexplained)(y, predicted)
 
 
 _COLUMNS = {"columns": Range(-1, 1)}
@@ -196,6 +216,14 @@ DEFAULTS = {
     "boosted regression": Default(
         DPGradientBoostingRegressor, False, **_COLUMNS, start=_START
     ),
+    "gamma, columns": Default(DPGammaRegressor, False, **_COLUMNS, has_gamma_loss=True),
+    "boosted gamma": Default(
+        DPGradientBoostingRegressor,
+        False,
+        **_COLUMNS,
+        start=_START,
+        has_gamma_loss=True,
+    ),
 }
 
 
@@ -210,11 +238,10 @@ def losses(cell: Cell, default: Default, seed: int) -> tuple[float, float, float
     nothing, test = np.zeros((cell.n, 1)), np.zeros((_TEST, 1))
     model = quietly_fitted(default.model(cell).set_params(**noise), width * X, y)
     alone = quietly_fitted(default.constant(cell).set_params(**noise), nothing, y)
-    loss = log_loss_of if default.is_classifier else unexplained
     return (
         default.loss_of(model, width * X_test, y_test),
         default.loss_of(alone, test, y_test),
-        loss(y_test, np.full(_TEST, 0.5)),
+        default.of_constant(y_test, np.full(_TEST, 0.5)),
     )
 
 
