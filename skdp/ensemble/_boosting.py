@@ -62,7 +62,7 @@ from skdp.solvers._target_base import (
     released_base,
     target_query,
 )
-from skdp.sums._counts import CodeCounts
+from skdp.sums._counts import CodeCounts, StateSums
 from skdp.sums._leaves import (
     MOST_CURVATURE,
     GrownTrees,
@@ -71,6 +71,7 @@ from skdp.sums._leaves import (
     add_values,
     find_leaves,
 )
+from skdp.sums._record_sums import TargetSum
 
 # ------------------------------------------------------------------------- BoostedTrees
 
@@ -435,7 +436,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         bounds = [self.terms(task).bound()]
         loss, n = linear_loss(task.loss), task.n_samples
         if "start" in shares:
-            bounds.append(target_query(loss, n).bound())
+            bounds.append(self._first_query(loss, n).bound())
         if "targets" in shares:
             bounds.append(count_query(loss, n).bound())
         if "counts" in shares:
@@ -509,16 +510,25 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     def _base(self, asking: _Asking, task: BoostingTask) -> Base:
         """Location of the targets, released as linear models release it."""
         loss, n = linear_loss(task.loss), task.n_samples
-        is_alone = not (self.n_estimators or self.linear_share)
-        lines = {"targets": "start"}
-        if has_mean(loss):
-            lines = {"targets": "targets", "mean": "start"}
+        is_sum = isinstance(self._first_query(loss, n), TargetSum)
+        lines = {"targets": "targets", "mean": "start"}
+        if not is_sum:
+            lines = {"targets": "start"}
 
         def ask(name: str, query: Query) -> Released:
             return asking.ask(lines[name], query)
 
         asked = [name for name, line in lines.items() if asking.has(line)]
-        return released_base(loss, n, ask, asked, is_alone=is_alone)
+        return released_base(loss, n, ask, asked, is_alone=self._is_constant)
+
+    @property
+    def _is_constant(self) -> bool:
+        return not (self.n_estimators or self.linear_share)
+
+    def _first_query(self, loss: Loss, n_samples: int) -> StateSums | TargetSum:
+        """The query about targets on the line "start"."""
+        has_sum = has_mean(loss) or self._is_constant
+        return (target_query if has_sum else count_query)(loss, n_samples)
 
 
 class _Growth:

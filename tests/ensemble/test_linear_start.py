@@ -8,7 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp import DPGradientBoostingRegressor
+from skdp import (
+    DPGammaRegressor,
+    DPGradientBoostingRegressor,
+    DPLinearRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+)
 from skdp.columns import Range
 from skdp.ensemble._linear_start import centred, features_of, shares_or_even
 from skdp.exceptions import Refused
@@ -69,6 +75,30 @@ def test_with_next_to_nothing_there_is_a_constant(kind):
         model = fitted(kind, n_estimators=None if "init" not in params else 0, **params)
         assert model._model.boosted.curves is None
         assert np.ptp(raw_of(model, X), axis=0).max() == 0
+
+
+LINEAR = {
+    "squared_error": (DPLinearRegression, {}),
+    "poisson": (DPPoissonRegressor, {}),
+    "gamma": (DPGammaRegressor, {}),
+    "quantile": (DPQuantileRegressor, {"quantile": 0.8}),
+}
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+@pytest.mark.parametrize("loss", LINEAR)
+def test_where_noise_hides_all_the_constant_is_that_of_the_linear_model(
+    loss, adjacency
+):
+    kind, own = LINEAR[loss]
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (200, 3)), rng.uniform(0.5, 3.0, 200)
+    known = {"columns": Range(-1, 1), "target_bounds": (0.1, 5), "random_state": 3}
+    given = {"epsilon": 0.1, "delta": 1e-6, "adjacency": adjacency, **known, **own}
+    models = kind(**given), DPGradientBoostingRegressor(loss=loss, **given)
+    found = [quietly(lambda m=m: m.fit(X, y)).predict(X) for m in models]
+    assert np.ptp(found[0]) == 0
+    assert np.allclose(*found, rtol=1e-12, atol=0)
 
 
 def test_a_linear_model_needs_its_word():
