@@ -34,7 +34,7 @@ from skdp.ensemble._linear_start import (
     linear_loss,
     shares_or_even,
 )
-from skdp.ensemble._losses import RULES, BoostingTask, Scale
+from skdp.ensemble._losses import BoostingTask, LeafRules, Scale
 from skdp.ensemble._releases import LeafSteps, counts_of, margins_of, shares_of
 from skdp.ensemble._trees import CodedColumns, RandomTrees, TreeDraws, uncut
 from skdp.exceptions import Refused
@@ -694,7 +694,7 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
     clip = rules.get("residual_clip", _clip_of(task, signal))
-    weight = RULES[task.loss.form].weight
+    weight = LeafRules.of(task.loss).weight
     return {
         "learning_rate": min(1.0, flow / n_trees),
         "max_depth": int(math.log2(leaves)),
@@ -707,7 +707,7 @@ def _clip_of(task: BoostingTask, signal: float) -> float:
     """Clip of residuals: a small clip tolerates more noise, a large one fits better."""
     low, high = np.log(_CLIP_SIGNAL)
     at = np.log(min(max(signal, 1.0), 1e300))
-    clip = float(np.interp(at, (low, high), RULES[task.loss.form].clip))
+    clip = float(np.interp(at, (low, high), LeafRules.of(task.loss).clip))
     return _allowed_clip(task.loss, clip)
 
 

@@ -135,9 +135,26 @@ def half_and_middle(target_bounds: Any) -> tuple[float, float]:
 # ------------------------------------------------------ What trees of each loss may do
 
 
+# Settled on validation parts (``docs/notebook/benchmarks.md``). Weight of curvatures
+# over the clip, for a loss whose curvatures of a record add up to at most 1.
+# For labels a weight half as large lost .002 of log-loss, and one twice as large gained
+# and lost .002; for seven labels a weight of 3 times the rule's lost .02 to .03.
+_WEIGHT = 0.3
+# Clip of residuals below and above two values of n mu, over the largest residual of a
+# label, or over the unit of numbers. With .4 in place of .5 and .7 protein_casp lost
+# .011 of R2; seven kinds of covertype with .5 and .7 of a residual of 1, .005 to .009.
+_CLIP = (0.5, 0.7)
+# Variances of a step in squares of raw units, for labels and for numbers, whose unit is
+# two deviations. A quarter of the last for logarithms of means and for quantiles: with
+# the whole wine_quality_white lost .03 of D2 (gamma, epsilon 1).
+_OF_LABELS, _OF_NUMBERS = 1.0, 0.25
+# Largest value of a leaf before the learning rate, in deviations.
+_FARTHEST = 2.0
+
+
 @dataclass(frozen=True)
 class LeafRules:
-    """Constants in the rules for one loss (``docs/notebook/benchmarks.md``).
+    """What the rules for trees need to know of a loss.
 
     Parameters
     ----------
@@ -157,17 +174,20 @@ class LeafRules:
     variance: float
     clip: tuple[float, float]
 
-
-# With a clip of .5 for any n mu seven kinds of covertype lost .013 to .019 of log-loss,
-# and rare labels half of their mean probability; with 1.4 they lost as much log-loss.
-RULES = {
-    LossId.SIGMOID: LeafRules(2.0, 2.0, 1.0, (0.5, 0.7)),
-    LossId.SOFTMAX: LeafRules(0.3, 2.0, 4.0, (0.5, 1.0)),
-    LossId.ERROR: LeafRules(0.3, 1.0, 0.25, (0.4, 0.4)),
-    LossId.POISSON: LeafRules(0.3, 1.0, 0.06, (0.7, 0.7)),
-    LossId.GAMMA: LeafRules(0.3, 1.0, 0.06, (1.0, 1.0)),
-    LossId.QUANTILE: LeafRules(0.15, 1.0, 0.06, (1.0, 1.0)),
-}
+    @classmethod
+    def of(cls, loss: Loss) -> LeafRules:
+        """The rules for a loss."""
+        if loss.form.is_of_numbers:
+            is_exact = loss.form is LossId.ERROR
+            variance = _OF_NUMBERS if is_exact else _OF_NUMBERS / 4
+            return cls(_WEIGHT, _FARTHEST / 2, variance, _CLIP)
+        k = loss.n_outputs
+        if k == 1:  # p (1 - p) is at most 1/4
+            return cls(_WEIGHT / 0.25, _FARTHEST, _OF_LABELS, _CLIP)
+        # Probabilities of K labels have curvatures of up to 1 - 1/K together, and
+        # residuals of up to sqrt(2); only differences of two steps matter.
+        low, high = (math.sqrt(2) * clip for clip in _CLIP)
+        return cls(_WEIGHT / (1 - 1 / k), _FARTHEST, 2 * _OF_LABELS, (low, high))
 
 
 # ---------------------------------------- Scale: units of residuals and raw predictions

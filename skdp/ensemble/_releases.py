@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
-from skdp.ensemble._losses import RULES, Scale
+from skdp.ensemble._losses import LeafRules, Scale
 from skdp.ensemble._trees import MOST_BINS, CodedColumns
 from skdp.privacy.release._answers import Released
 from skdp.sums._counts import CodeCounts
@@ -139,7 +139,7 @@ class LeafSteps:
         self, terms: LeafTerms, learning_rate: float, scale: Scale, prior: float = 1.0
     ) -> None:
         self._terms, self._rate, self._scale = terms, learning_rate, scale
-        rules = RULES[terms.loss.form]
+        rules = LeafRules.of(terms.loss)
         self._box = rules.box * scale.raw * learning_rate
         self._variance = prior * rules.variance * scale.raw**2
         # Noise is drawn afresh for each tree and so averages out; the sample does not.
