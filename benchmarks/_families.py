@@ -41,8 +41,7 @@ from skdp import (
 )
 from skdp.columns import Range
 
-# Nothing of other libraries is run on more numbers if it takes minutes with them.
-_MOST_NUMBERS = 50_000_000
+SHAPES = ((1000, 50), (10_000, 50), (100_000, 50), (20_000, 1000), (1_000_000, 50))
 _WITHIN = Range(-0.5, 0.5)
 _TREES, _COMPONENTS = 100, 10
 
@@ -58,16 +57,16 @@ class Family:
     target : {"labels", "numbers", "counts", ""}
     peer : tuple of str and callable or None
         A package, and what makes its model.
-    most, most_columns : int
-        More numbers than these take `beside` minutes, more columns the peer.
+    slow, peer_slow : tuple of tuple of int
+        Shapes that take `beside`, or the peer, minutes.
     """
 
     ours: Callable[[int, int], Any]
     beside: Callable[[int, int], Any]
     target: str
     peer: tuple[str, Callable[[int, int], Any]] | None = None
-    most: int = _MOST_NUMBERS
-    most_columns: int = 1000
+    slow: tuple[tuple[int, int], ...] = ()
+    peer_slow: tuple[tuple[int, int], ...] = ()
 
 
 def _diffprivlib(name: str, **params: Any) -> tuple[str, Callable[[int, int], Any]]:
@@ -159,7 +158,7 @@ FAMILIES: dict[str, Family] = {
         lambda n, d: DPLinearSVC(**_TWO),
         lambda n, d: LinearSVC(),
         "labels",
-        most=20_000_000,
+        slow=SHAPES[4:],
     ),
     "linear": Family(
         lambda n, d: DPLinearRegression(target_bounds=(-1, 1)),
@@ -181,7 +180,7 @@ FAMILIES: dict[str, Family] = {
         lambda n, d: DPQuantileRegressor(**_COUNTS),
         lambda n, d: QuantileRegressor(alpha=0, solver="highs"),
         "counts",
-        most=500_000,
+        slow=SHAPES[2:],
     ),
     "boosting, labels": Family(
         lambda n, d: DPGradientBoostingClassifier(
@@ -206,13 +205,14 @@ FAMILIES: dict[str, Family] = {
         _network_beside,
         "labels",
         ("opacus", _Opacus),
+        peer_slow=SHAPES[2:],
     ),
     "components": Family(
         lambda n, d: DPPCA(n_components=_COMPONENTS, data_norm=3.0),
         lambda n, d: PCA(_COMPONENTS),
         "",
         _diffprivlib("PCA", n_components=_COMPONENTS, data_norm=3.0, bounds=(-1, 1)),
-        most_columns=100,
+        peer_slow=SHAPES[3:4],
     ),
     "scaler": Family(
         lambda n, d: DPStandardScaler(bounds=(-0.5, 0.5)),

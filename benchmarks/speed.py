@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from sklearn.linear_model import (
 )
 from threadpoolctl import threadpool_limits
 
-from benchmarks._families import FAMILIES, Family
+from benchmarks._families import FAMILIES, SHAPES
 from benchmarks._models import quietly_fitted
 from benchmarks._results import versions_of
 from benchmarks._runner import Line, Measured, benchmark
@@ -251,56 +251,52 @@ def _pass_and_triad(n: int, d: int, dtype: type) -> tuple[Call, ...]:
 
 # --------------------------------------------------------- every family of dense rows
 
-_SHAPES = ((1000, 50), (10_000, 50), (100_000, 50), (20_000, 1000), (1_000_000, 50))
-
 
 def _families(scale: float) -> Iterator[Line]:
     """Default fits at epsilon 1."""
-    for what, family in FAMILIES.items():
-        for n, d in _SHAPES:
-            n = max(int(n * scale), 40)
-            reasons, is_run = [], n * d <= family.most
-            beside = str(family.beside(n, d)).split("(")[0]
-            if not is_run:
-                reasons.append(f"{beside} takes minutes")
-            peer = family.peer
-            if peer is not None:
-                version = versions_of(peer[0])
-                is_long = d > family.most_columns
-                reasons.append(
-                    f"{peer[0]} takes minutes"
-                    if is_long
-                    else version or f"{peer[0]} is not installed"
-                )
-                peer = peer if version and not is_long else None
-            yield compared(
-                what,
-                f"{n:,} x {d}",
-                beside,
-                partial(_of_family, family, n, d, peer if is_run else None),
-                note="; ".join(reasons),
-                most_runs=7 if n * d < 500_000 else 3 if n * d < 10_000_000 else 1,
-            )
+    for (what, family), shape in product(FAMILIES.items(), SHAPES):
+        n, d = max(int(shape[0] * scale), 40), shape[1]
+        beside = str(family.beside(n, d)).split("(")[0]
+        makers, notes = [family.ours], []
+        if shape in family.slow:
+            notes.append(f"{beside} takes minutes")
+        else:
+            makers.append(family.beside)
+        if family.peer is not None:
+            package, maker = family.peer
+            version = versions_of(package)
+            if version is None:
+                notes.append(f"{package} is not installed")
+            elif shape in family.peer_slow:
+                notes.append(f"{package} takes minutes")
+            else:
+                notes.append(version)
+                makers.append(maker)
+        yield compared(
+            what,
+            f"{n:,} x {d}",
+            beside,
+            partial(_of_family, family.target, makers, n, d),
+            note="; ".join(notes),
+            most_runs=7 if n * d < 500_000 else 3 if n * d < 10_000_000 else 1,
+        )
 
 
-def _of_family(family: Family, n: int, d: int, peer: Any) -> tuple[Call, ...]:
+def _of_family(
+    target: str, makers: list[Callable[[int, int], Any]], n: int, d: int
+) -> tuple[Call, ...]:
     # Small fits use compiled loops only if something else has loaded them.
     import_module("skdp.sums._gradient_kernel")
     X, labels = _labelled(n, d)
     given: tuple[np.ndarray, ...] = (X,)
-    if family.target == "labels":
+    if target == "labels":
         given = X, labels
-    elif family.target == "numbers":
+    elif target == "numbers":
         given = X, 2 * (labels - 0.5)
-    elif family.target == "counts":
+    elif target == "counts":
         counts = np.random.default_rng(0).poisson(1.0 + labels)
         given = X, np.minimum(counts, 10) + 0.5
-    models = [family.ours(n, d)]
-    if n * d <= family.most:
-        models.append(family.beside(n, d))
-    if peer is not None:
-        models.append(peer[1](n, d))
-    return tuple(partial(quietly_fitted, model, *given) for model in models)
+    return tuple(partial(quietly_fitted, make(n, d), *given) for make in makers)
 
 
 def _labelled(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
