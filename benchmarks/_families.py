@@ -58,7 +58,7 @@ class Family:
     peer : tuple of str and callable or None
         A package, and what makes its model.
     slow, peer_slow : tuple of tuple of int
-        Shapes that take `beside`, or the peer, minutes.
+        Shapes that take minutes with `beside`, if there is no peer, or with the peer.
     """
 
     ours: Callable[[int, int], Any]

@@ -1,11 +1,14 @@
 """One table in every place: time of a pass, what moves, and what many workers would do.
 
-A pass is one step of `noisy_gd` over 20 numbers in single precision. Times are of the
-clock, since other processes work too; the first pass includes the plan and the check of
-the table. Bytes are those of the messages of one pass, as pickles or record batches.
+A pass is one step of `noisy_gd` over 20 numbers in single precision; the first pass
+includes the plan and the check of the table. "s" is the clock's. "worker s" is the time
+of the processor of the busiest worker, and "client s" that of this process, in which
+Dask's scheduler runs too: on a machine with a processor for each worker, a pass takes
+about both together. Bytes are those of the messages of one later pass, as pickles or
+record batches.
 
-A simulation below the table takes the measured costs to a billion rows. It assumes a
-network, of which it is told the latency and the bandwidth.
+A simulation below the table takes the measured costs to a billion rows, and assumes the
+latency and the bandwidth of a network.
 """
 
 from __future__ import annotations
@@ -42,7 +45,10 @@ _KEPT, _ANEW = "kept", "read anew"
 _ONE, _TWO = "Dask, 1 process", "Dask, 2 processes"
 # Rows of a part in a measurement of messages: next to nothing to add up.
 _ROWS_OF_A_MESSAGE = 100
-METRICS = ("first pass s", "later pass s", "ns a row", "messages", "out kB", "back kB")
+METRICS = (
+    "first pass s", "later pass s", "worker s", "client s", "messages", "out kB",
+    "back kB",
+)  # fmt: skip
 
 
 @dataclass
@@ -85,19 +91,22 @@ def _line(
     return Line(
         place={"place": place, "rows": rows, "n": n},
         method="noisy_gd",
-        measure=None if refusal else partial(_passes, opened, n),
+        measure=None if refusal else partial(_passes, opened),
         metrics=METRICS,
         statistic="median",
         refusal=refusal,
+        # Each takes minutes.
+        most_runs=1 if rows == _ANEW else None,
     )
 
 
 def _passes(
-    opened: Callable[[ExitStack], Any], n: int, runs: Iterable[int]
+    opened: Callable[[ExitStack], Any], runs: Iterable[int]
 ) -> Iterator[list[float]]:
     """From fits of few and of many steps; several runs share what is opened."""
 
-    def fitted(n_steps: int) -> float:
+    def fitted(n_steps: int) -> np.ndarray:
+        """Seconds, of the busiest worker, of this process; what has moved."""
         model = DPLogisticRegression(
             delta=1e-9,
             solver="noisy_gd",
@@ -105,27 +114,33 @@ def _passes(
             classes=[0, 1],
             random_state=0,
         )
-        start = time.perf_counter()
+        moved.messages = moved.out = moved.back = 0
+        workers, own, start = _busy(source), time.process_time(), time.perf_counter()
         quietly_fitted(model, *source)
-        return time.perf_counter() - start
+        spent = time.perf_counter() - start, time.process_time() - own
+        busiest = max(
+            (now - workers.get(name, 0.0) for name, now in _busy(source).items()),
+            default=math.nan,
+        )
+        sizes = moved.messages, moved.out / 1000, moved.back / 1000
+        return np.array([spent[0], busiest, spent[1], *sizes])
 
     with ExitStack() as stack:
         source = opened(stack)
-        fitted(1)  # compiles, here and on the workers
         moved = counted(source[0])
+        fitted(1)  # compiles, here and on the workers
         for _ in runs:
-            of_few, before = fitted(_FEW), Moved(**vars(moved))
-            of_many = fitted(_MANY)
-            more = _MANY - _FEW
-            later = (of_many - of_few) / more
-            sizes = [
-                (getattr(moved, what) - 2 * getattr(before, what)) / more
-                for what in ("messages", "out", "back")
-            ]
-            moved.messages = moved.out = moved.back = 0
-            first = of_few - (_FEW - 1) * later
-            kilobytes = [size / 1000 for size in sizes[1:]]
-            yield [first, later, later * 1e9 / n, sizes[0], *kilobytes]
+            of_few, of_many = fitted(_FEW), fitted(_MANY)
+            later = (of_many - of_few) / (_MANY - _FEW)
+            yield [of_few[0] - (_FEW - 1) * later[0], *later]
+
+
+def _busy(source: tuple[Any, ...]) -> dict[str, float]:
+    """The processor's time of each worker."""
+    if not isinstance(source[0], DaskSource):
+        return {}
+    found: dict[str, float] = source[0]._parts._client.run(time.process_time)
+    return found
 
 
 def counted(source: Any) -> Moved:
@@ -353,13 +368,13 @@ def costs_of(lines: list[Measured], rows: str) -> Costs | None:
     if (_ONE, rows) not in found or len(by_parts) < 2:
         return None
     parts = np.array([count for count, _ in by_parts])
-    spent = np.array([values["later pass s"] for _, values in by_parts])
+    spent = np.array([values["client s"] for _, values in by_parts])
     message, fixed = np.polyfit(parts, spent, 1)
     last = by_parts[-1][1]
     moved = 1000 * (last["out kB"] + last["back kB"]) / parts[-1]
     one, n = found[_ONE, rows]
-    of_rows = one["later pass s"] - fixed - one["messages"] * message
-    return Costs(of_rows / n, max(float(fixed), 0.0), float(message), float(moved))
+    row = one["worker s"] / n
+    return Costs(row, max(float(fixed), 0.0), float(message), float(moved))
 
 
 def simulated(lines: list[Measured], n: float = 1e9) -> Iterator[str]:

@@ -314,15 +314,15 @@ def test_families_have_models_of_both_libraries(what):
 
 
 def test_a_billion_rows_are_simulated_from_measured_costs():
-    def line(place, rows, later, messages):
-        values = [0.1, later, 0.0, messages, messages * 3.0, messages]
+    def line(place, rows, worker, client, messages):
+        values = [0.1, 0.1, worker, client, messages, messages * 3.0, messages]
         where = {"place": place, "rows": rows, "n": 1_000_000}
         return clusters._line(**where, opened=None), np.array([values])
 
     lines = [
-        line(clusters._ONE, clusters._KEPT, 0.02 + 2 * 0.001 + 0.05, 2),
-        line(clusters._TWO, "4 parts", 0.02 + 4 * 0.001, 4),
-        line(clusters._TWO, "200 parts", 0.02 + 200 * 0.001, 200),
+        line(clusters._ONE, clusters._KEPT, 0.05, 0.022, 2),
+        line(clusters._TWO, "4 parts", 0.0, 0.02 + 4 * 0.001, 4),
+        line(clusters._TWO, "200 parts", 0.0, 0.02 + 200 * 0.001, 200),
     ]
     costs = clusters.costs_of(lines, clusters._KEPT)
     assert costs.row == pytest.approx(50e-9)
