@@ -238,7 +238,7 @@ def _pass_and_triad(n: int, d: int, dtype: type) -> tuple[Call, ...]:
     gradient(weights)  # puts rows on their grid, and keeps them
     moved = sum(block.X.n_bytes for block in gradient._blocks(None))
 
-    @numba.njit(parallel=True, fastmath=True)  # type: ignore[untyped-decorator]
+    @numba.njit(parallel=True, fastmath=True)
     def triad(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
         for i in numba.prange(len(a)):
             a[i] = b[i] + 3.0 * c[i]
