@@ -175,7 +175,7 @@ $(PEERS_VENV)/.installed: pyproject.toml $(PEERS) | python
 	@touch $@
 
 bench: $(VENV)/.installed-bench $(PEERS_VENV)/.installed
-	@$(TEST_ENV) $(BIN)/python -m benchmarks speed
+	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m benchmarks speed
 	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m benchmarks peers
 	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m benchmarks tabular_peers
 

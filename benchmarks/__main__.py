@@ -14,7 +14,7 @@ from benchmarks._runner import BENCHMARKS, RESULTS, Benchmark, run
 
 # By what they measure.
 MODULES = {
-    "speed and memory": ("speed", "checkouts", "sources", "exports"),
+    "speed and memory": ("speed", "checkouts", "sources", "clusters", "exports"),
     "peers and defaults": (
         "peers", "tabular", "default", "declared", "edges", "boosting"
     ),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks import (
+    _families,
     _tables,
     boosting,
+    clusters,
     declared,
     default,
     edges,
@@ -287,7 +291,56 @@ def test_two_calls_take_turns():
     pair = (lambda: order.append("a")), (lambda: order.append("b"))
     (times,) = speed.in_turn(lambda: pair, [0])
     assert order == ["a", "b", "a", "b"]
-    assert times[2] == times[0] / times[1]
+    named = dict(zip(speed.METRICS, times, strict=True))
+    assert named["ratio"] == named["s"] / named["beside s"]
+    assert np.isnan(named["peer s"])
+
+
+def test_peak_memory_is_what_a_call_takes():
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("needs Linux: nothing else forgets the peak of a process")
+    _, taken = speed.measured(lambda: np.ones(10_000_000).sum())
+    _, nothing = speed.measured(lambda: None)
+    assert 75 < taken < 100
+    assert nothing < 5
+
+
+@pytest.mark.parametrize("what", _families.FAMILIES)
+def test_families_have_models_of_both_libraries(what):
+    family = _families.FAMILIES[what]
+    makers = [family.ours, family.beside]
+    for call in speed._of_family(family.target, makers, 60, 12):
+        call()
+
+
+def test_a_billion_rows_are_simulated_from_measured_costs():
+    def line(place, rows, worker, client, messages):
+        values = [0.1, 0.1, worker, client, messages, messages * 3.0, messages]
+        where = {"place": place, "rows": rows, "n": 1_000_000}
+        return clusters._line(**where, opened=None), np.array([values])
+
+    lines = [
+        line(clusters._ONE, clusters._KEPT, 0.05, 0.022, 2),
+        line(clusters._TWO, "4 parts", 0.0, 0.02 + 4 * 0.001, 4),
+        line(clusters._TWO, "200 parts", 0.0, 0.02 + 200 * 0.001, 200),
+    ]
+    costs = clusters.costs_of(lines, clusters._KEPT)
+    assert costs.row == pytest.approx(50e-9)
+    assert (costs.fixed, costs.message) == pytest.approx((0.02, 0.001))
+    assert costs.sent == pytest.approx(4000)
+    assert costs.rows(1e9, 100) == pytest.approx(0.5)
+    assert costs.tree(200) < costs.flat(200)
+    assert clusters.costs_of(lines, clusters._ANEW) is None
+    assert "| 100 | 0.5 |" in "\n".join(clusters.simulated(lines))
+
+
+def test_what_a_source_moves_is_counted(tmp_path):
+    pytest.importorskip("pyarrow")
+    with ExitStack() as stack:
+        (source,) = clusters._in_parquet(3000, 0, stack)
+        moved = clusters.counted(source)
+        source.during(lambda: list(source.rows(source.reading())))
+    assert moved.back == pytest.approx(3000 * (20 * 4 + 2), rel=0.02)
 
 
 def test_the_plain_epoch_has_the_gradients_of_the_exact_one():

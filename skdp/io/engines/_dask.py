@@ -278,19 +278,18 @@ class FileParts(DaskParts):
             )
             for number, rows in enumerate(parts)
         }
-        return [self._placed(number, rows) for number, rows in enumerate(parts)]
-
-    def _placed(self, number: int, rows: FileRows) -> Any:
-        """A future of a part, on the workers in turn; on another if one is gone."""
-        return self._client.submit(
-            WorkerPart,
-            number,
-            rows,
-            key=f"skdp-{self._session}-part-{number}",
-            pure=False,
-            workers=[self._workers[number % len(self._workers)]],
-            allow_other_workers=True,
-        )
+        # Dask places parts by their size. A part that must be on one worker would wait
+        # for it forever if all workers were lost at once and others came.
+        return [
+            self._client.submit(
+                WorkerPart,
+                number,
+                rows,
+                key=f"skdp-{self._session}-part-{number}",
+                pure=False,
+            )
+            for number, rows in enumerate(parts)
+        ]
 
 
 def _divided(pieces: list[Piece], n_parts: int) -> Iterator[tuple[Piece, ...]]:

@@ -26,7 +26,7 @@ from skdp import (
     DPMLPClassifier,
 )
 from skdp.exceptions import READ_FAILED, SourceError
-from skdp.io import DaskSource
+from skdp.io import DaskSource, _parts
 from skdp.io._parts import FrameRows, Piece, WorkerPart, received, sent
 from skdp.io._rows import StreamRows
 from skdp.io.engines import _dask
@@ -252,6 +252,67 @@ def test_a_worker_that_is_killed_in_a_pass(
     client().run(slowly)
     private(ledger=books).fit(source)
     assert n_right == 6
+    assert len(books.spends()) == 1
+
+
+def killed_at(source, when, n_workers):
+    """Kill workers when all parts have been asked for the `when`-th time."""
+    parts, n_calls = source._parts, 0
+    gathered = parts._gathered
+
+    def killing(futures):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == when:
+            for worker in list(client().nthreads())[:n_workers]:
+                kill(worker)
+        return gathered(futures)
+
+    parts._gathered = killing
+    return source
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize("form", ["files", "frame"])
+def test_workers_that_kept_rows_are_killed(form, n_workers, tmp_path, mortal):
+    """Other processes read their parts again: the same bits, and nothing stays."""
+    frame, books = numbers(), ledger(tmp_path)
+
+    def source():
+        if form == "files":
+            made = on_workers(frame, tmp_path / "table")
+        else:
+            made = in_partitions(frame)
+        return killed_at(made, 4, n_workers)
+
+    assert are_same(released(model().fit(source())), here())
+    heal()
+    private(ledger=books).fit(source())
+    assert len(books.spends()) == 1
+    heal()
+    for _ in range(100):  # what is released is forgotten a moment later
+        left = [key for keys in client().has_what().values() for key in keys]
+        if not any("skdp-" in key for key in left):
+            break
+        time.sleep(0.05)
+    assert not any("skdp-" in key for key in left)
+
+
+def dies(part, question, request, sent):
+    """A task that ends its worker, whichever that is."""
+    if question == 4:
+        os._exit(1)
+    return _parts.answered(part, question, request, sent)
+
+
+def test_a_pass_that_kills_every_worker_ends_the_fit(tmp_path, mortal, monkeypatch):
+    """Dask gives a task up after a few workers; nothing is told of its records."""
+    books, source = ledger(tmp_path), on_workers(numbers(), tmp_path / "table")
+    monkeypatch.setattr(_dask, "answered", dies)
+    with pytest.raises(SourceError) as caught:
+        private(ledger=books).fit(source)
+    assert caught.value.args == (READ_FAILED,)
+    assert caught.value.__context__ is None
     assert len(books.spends()) == 1
 
 
