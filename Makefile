@@ -213,7 +213,7 @@ workflows: $(VENV)/.installed-dev
 	@$(FORM).github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	@$(FORM).readthedocs .readthedocs.yaml
 	@$(FORM).citation-file-format CITATION.cff
-	@$(BIN)/zizmor --offline --quiet .github
+	@$(BIN)/zizmor --offline --quiet .github/workflows
 
 release-check: python
 	@$(PYTHON) .ci/release_check.py

@@ -17,7 +17,8 @@ PLACEHOLDERS = {
     "security@OWNER.example": "the address for reports of privacy faults",
     "conduct@OWNER.example": "the address for reports on conduct",
     "github.com/OWNER/": "the owner of the repository on GitHub",
-    "GIVEN-NAME FAMILY-NAME": "the names of the authors",
+    "GIVEN-NAME": "the first names of each author",
+    "FAMILY-NAME": "the family name of each author",
     "0000-0000-0000-0000": "the ORCID of each author",
     "AFFILIATION": "the institution of each author",
 }

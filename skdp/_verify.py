@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -353,6 +354,21 @@ def cost(leaves: list[Event], delta: float) -> tuple[float, bool]:
 def covers(leaves: list[Event], a: float, d: float, mu_squared: float) -> bool:
     """Whether a charge is valid: with probability d all is shown, else a + mu-GDP."""
     leaves, least = boxed(leaves, d)[0], max(d, 1e-12)
+    pure = [x for x in leaves if x["event"] in PURE]
+    rest = math.fsum(spread(x) for x in leaves if x not in pure)
+    if all(x["event"] in (*PURE, "gaussian") for x in leaves):
+        # By sums: pure parts count in epsilon, or as the mu that is as easy to detect.
+        kinks = [x["epsilon"] / (1 + (x["event"] == "bounded_range")) for x in pure]
+        mus = [
+            -2 * NormalDist().inv_cdf(1 / (1 + math.exp(min(e, 700)))) for e in kinks
+        ]
+        counts, more = [x["count"] for x in pure], 1 + SMALL
+        squares = rest + float(np.dot(counts, np.square(mus)))
+        total = sum(x["count"] * x["epsilon"] for x in pure)
+        boxes = sum(x["count"] * x["delta"] for x in pure)
+        is_simple = total <= a * more and rest <= mu_squared * more
+        if boxes <= d * more and (is_simple or squares <= mu_squared * more):
+            return True
     profile = profile_of(leaves, least)
     # Where the profile is below d, the charge is enough.
     e = np.linspace(0, least_epsilon(profile, least * (1 + COARSE / 2)), 1000)

@@ -77,10 +77,15 @@ def test_linters_accept_the_workflows():
 # What is left to fill in: nothing else, and nothing less while there is no home.
 LEFT = {
     ".github/ISSUE_TEMPLATE/config.yml": ["github.com/OWNER/"],
-    "CITATION.cff": ["GIVEN-NAME FAMILY-NAME", "AFFILIATION", "github.com/OWNER/"],
+    "CITATION.cff": ["GIVEN-NAME", "FAMILY-NAME", "AFFILIATION", "github.com/OWNER/"],
     "CODE_OF_CONDUCT.md": ["conduct@OWNER.example"],
     "SECURITY.md": ["github.com/OWNER/", "security@OWNER.example"],
-    "paper/paper.md": ["GIVEN-NAME FAMILY-NAME", "0000-0000-0000-0000", "AFFILIATION"],
+    "paper/paper.md": [
+        "GIVEN-NAME",
+        "FAMILY-NAME",
+        "0000-0000-0000-0000",
+        "AFFILIATION",
+    ],
     "pyproject.toml": ["github.com/OWNER/"] * 3,
 }
 
