@@ -20,18 +20,20 @@ from pathlib import Path
 # A model predicts the same after it has left skdp; and its record, for `skdp verify`.
 EXPORTS = """
 import json
+from pathlib import Path
 import numpy as np
+import pandas as pd
 from skdp import DPLogisticRegression
-X = np.random.default_rng(0).uniform(0, 1, (500, 2))
-columns = {0: (0, 1), 1: (0, 1)}
-model = DPLogisticRegression(columns=columns, classes=[0, 1]).fit(X, X[:, 0] > 0.5)
-open("record.json", "w").write(model.privacy_.to_json())
+table = pd.DataFrame({"age": np.random.default_rng(0).uniform(17, 90, 500)})
+model = DPLogisticRegression(columns={"age": (17, 90)}, classes=[0, 1])
+model.fit(table, table["age"] > 50)
+Path("record.json").write_text(model.privacy_.to_json())
 json.loads(model.to_json())
 model.export_predictor("predictor.py")
-import predictor
-wanted = model.predict(X)
-assert (predictor.predict(X) == wanted).all()
-assert (model.export_sklearn().predict(X) == wanted).all()
+from predictor import model as exported
+wanted = model.predict(table)
+assert (exported.predict(table) == wanted).all()
+assert (model.export_sklearn().predict(table) == wanted).all()
 """
 ROOT = Path(__file__).parents[1]
 VERSION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
