@@ -77,7 +77,7 @@ $(BIN)/python: | python
 
 # One stamp per extra, renewed when the requirements change.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
-	@echo "installing skdp[$*] into $(VENV) ..."
+	@echo "installing skdp[$*] into $(VENV), which takes about 40 seconds ..."
 	@$(PIP) $(INSTALL) --editable '.[$*]'
 	@touch $@
 
