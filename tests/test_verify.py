@@ -108,7 +108,7 @@ def statement(event, epsilon, delta):
     }
 
 
-def test_one_source_of_few_lines_that_imports_the_standard_library_and_numpy():
+def test_one_source_that_imports_the_standard_library_and_numpy():
     source = FILE.read_text()
     assert source == (ROOT / "skdp" / "_verify.py").read_text()
     names = {name.partition(".")[0] for name in imported(source)}
