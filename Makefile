@@ -11,7 +11,8 @@ export SKDP_DATA_HOME
 # What is compiled is kept, for the other workers and for processes that tests start.
 TEST_ENV = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-BIN = $(VENV)/bin
+# Windows has other folders in an environment.
+BIN = $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # Python compiles what is imported; pip would compile every file of every library.
 PIP_OPTIONS = --disable-pip-version-check -qq
 INSTALL = install --no-compile
@@ -27,7 +28,7 @@ OLDEST_TESTS = tests/contract
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-onnx test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint where clean python
+.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-onnx test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint workflows release-check where clean python
 
 help:
 	@echo "make dev          install what contributors need into .venv (1 minute)"
@@ -59,6 +60,8 @@ help:
 	@echo "make smoke        the wheel in a new environment of each Python found (minutes)"
 	@echo "make bench        speed and accuracy, side by side with the peers (hours)"
 	@echo "make lint         ruff and mypy"
+	@echo "make workflows    check the files of continuous integration"
+	@echo "make release-check  list the placeholders that only the owners can fill in"
 	@echo "make where WORDS='some words of a message'  where the message has to be changed too"
 
 python:
@@ -74,7 +77,7 @@ $(BIN)/python: | python
 
 # One stamp per extra, renewed when the requirements change.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
-	@echo "installing skdp[$*] into $(VENV) ..."
+	@echo "installing skdp[$*] into $(VENV), which takes about 40 seconds ..."
 	@$(PIP) $(INSTALL) --editable '.[$*]'
 	@touch $@
 
@@ -201,6 +204,19 @@ smoke: build
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+# The forms are part of the linter: no network is needed.
+FORM = $(BIN)/check-jsonschema --quiet --builtin-schema vendor
+workflows: $(VENV)/.installed-dev
+	@$(FORM).github-workflows .github/workflows/*.yml
+	@$(FORM).github-issue-forms .github/ISSUE_TEMPLATE/fault.yml .github/ISSUE_TEMPLATE/wish.yml
+	@$(FORM).github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	@$(FORM).readthedocs .readthedocs.yaml
+	@$(FORM).citation-file-format CITATION.cff
+	@$(BIN)/zizmor --offline --quiet .github/workflows
+
+release-check: python
+	@$(PYTHON) .ci/release_check.py
 
 # Where words of a message stand: code, tests with planted bugs, pages.
 where:

@@ -36,6 +36,8 @@ def absolute(page: str, site: str) -> str:
         if path.startswith("examples/"):
             return f"]({site}gallery/index.html)"
         path = path.removeprefix("docs/")
+        if path.startswith("_static/"):
+            return f"]({site}{path})"
         path = path + "index.md" if path.endswith("/") else path
         return f"]({site}{path.removesuffix('.md')}.html{anchor})"
 

@@ -1,7 +1,8 @@
 """A wheel in new environments: ``python .ci/smoke.py WHEEL [PYTHON ...]``.
 
 For each Python that skdp supports: a new environment, the wheel and what it needs, and
-the README's first example in an empty folder, with every warning an error.
+the README's first example in an empty folder, with every warning an error. Then a
+model leaves skdp in each form, and ``skdp verify`` checks the ledger and a record.
 """
 
 from __future__ import annotations
@@ -16,6 +17,24 @@ import time
 import tomllib
 from pathlib import Path
 
+# A model predicts the same after it has left skdp; and its record, for `skdp verify`.
+EXPORTS = """
+import json
+from pathlib import Path
+import numpy as np
+import pandas as pd
+from skdp import DPLogisticRegression
+table = pd.DataFrame({"age": np.random.default_rng(0).uniform(17, 90, 500)})
+model = DPLogisticRegression(columns={"age": (17, 90)}, classes=[0, 1])
+model.fit(table, table["age"] > 50)
+Path("record.json").write_text(model.privacy_.to_json())
+json.loads(model.to_json())
+model.export_predictor("predictor.py")
+from predictor import model as exported
+wanted = model.predict(table)
+assert (exported.predict(table) == wanted).all()
+assert (model.export_sklearn().predict(table) == wanted).all()
+"""
 ROOT = Path(__file__).parents[1]
 VERSION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 
@@ -66,7 +85,10 @@ def tried(python: str, wheel: Path) -> str:
             _ran([*pip, "check"])
             installed = time.perf_counter() - begun
             _ran([str(inside), "-W", "error", "-c", first_example()], empty)
-            _ran([str(inside.parent / "skdp"), "plan", "2000", "30"], empty)
+            _ran([str(inside), "-W", "error", "-c", EXPORTS], empty)
+            command = str(inside.parent / "skdp")
+            _ran([command, "plan", "2000", "30"], empty)
+            _ran([command, "verify", "study.db", "record.json"], empty)
         except subprocess.CalledProcessError as error:
             lines = (error.stderr or error.stdout or str(error)).strip().splitlines()
             return f"FAILS: {lines[-1]}"

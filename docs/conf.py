@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ sphinx_gallery_conf = {
     "backreferences_dir": None,
 }
 
+URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+
 # Look --------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
 html_title = "skdp"
@@ -82,6 +85,9 @@ html_theme_options = {
     "show_nav_level": 1,
     "show_toc_level": 2,
     "header_links_before_dropdown": 6,
+    "icon_links": [
+        {"name": "Source", "url": URLS["Source"], "icon": "fa-brands fa-github"}
+    ],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "default",

@@ -19,6 +19,7 @@ drawn anew in every run, so the numbers differ a little each time.
 # ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits take their
 # place (is a digit odd?), and the next line of output says so.
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib
 
@@ -34,6 +35,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import BudgetExceeded, BudgetLedger, DPLogisticRegression
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
+INDENTED = {
+    "initial_indent": "   ",
+    "subsequent_indent": "   ",
+    "break_long_words": False,
+    "break_on_hyphens": False,
+}
 print("1. Loading data (OpenML, if asked, gets at most 20 seconds) ...", flush=True)
 data = load_adult()
 print(f"   {data.source}")
@@ -104,7 +111,7 @@ def private_model(epsilon, ledger):
     )
 
 
-print("\n2. Private fits")
+print(f"\n2. Private fits, {REPEATS} for each line", flush=True)
 print(f"   {'adjacency':<13}{'epsilon':<9}test accuracy")
 accuracies = {}
 for adjacency, ledger in ledgers.items():
@@ -147,8 +154,10 @@ for name, accuracy in references.items():
 # What was promised
 # -----------------
 # Every fitted model carries the statement that one would sign.
-print("\n4. The statement of the last model: privacy_")
-print(model.privacy_)
+print("\n4. The first lines of the statement of the last model, privacy_")
+for line in str(model.privacy_).splitlines()[:2]:
+    heading, _, text = line.partition("  ")
+    print(fill(f"{heading}: {text.strip()}", 88, **INDENTED))
 
 # %%
 # What was spent
@@ -156,7 +165,7 @@ print(model.privacy_)
 # The requested epsilons add up to 13 for each ledger. Gaussian noise composes better
 # than a sum: the ledger prints what all fits together cost.
 print("\n5. The ledger")
-print(ledgers["replace_one"])
+print(fill(str(ledgers["replace_one"]).partition("total so far: ")[2], 88, **INDENTED))
 
 # %%
 # Beyond the cap
@@ -173,7 +182,7 @@ small = BudgetLedger(
 try:
     private_model(1.0, small).fit(data.X_train, data.y_train)
 except BudgetExceeded as refusal:
-    print(f"BudgetExceeded: {refusal}")
+    print(fill(f"BudgetExceeded: {refusal}", 88, **INDENTED))
 
 # %%
 # The picture

@@ -16,10 +16,13 @@ from skdp.exceptions import BudgetExceeded, LedgerError, SourceError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit status, 1 if the command is refused."""
+    """Run one command and return its exit status, 1 if the command is refused.
+
+    The exit status of ``skdp verify`` is that of `skdp._verify`.
+    """
     given = _parser().parse_args(arguments)
     try:
-        given.run(given)
+        return given.run(given) or 0
     except (
         BudgetExceeded,
         ImportError,
@@ -32,7 +35,6 @@ def main(arguments: list[str] | None = None) -> int:
     ) as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
-    def command(name: str, run: Callable[[Any], None], what: str) -> Any:
+    def command(name: str, run: Callable[[Any], int | None], what: str) -> Any:
         described = f"{what[0].upper()}{what[1:]}."
         added = commands.add_parser(name, help=what, description=described)
         added.set_defaults(run=run)
@@ -107,6 +109,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     letter.add_argument("path", help="the ledger's file, which is not changed")
     _add_key(letter)
+
+    verify = command(
+        "verify",
+        _verify,
+        "compute the epsilon of records and ledgers again, without skdp's accounting; "
+        "exit status 1 if a statement does not hold, 2 if it cannot be checked",
+    )
+    verify.add_argument(
+        "paths", nargs="+", metavar="file", help="a ledger, or a privacy_ as JSON"
+    )
     return parser
 
 
@@ -226,6 +238,12 @@ def _letter(given: Any) -> None:
     from skdp.privacy.ledger._letter import as_letter
 
     print(as_letter(_signed(given)[1]))
+
+
+def _verify(given: Any) -> int:
+    from skdp._verify import main as verify
+
+    return verify(given.paths)
 
 
 def _signed(given: Any) -> tuple[str, dict[str, Any]]:

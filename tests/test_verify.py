@@ -1,0 +1,308 @@
+"""The verifier stands alone, agrees with skdp on records of all kinds, and rejects."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import pickle
+import shutil
+import sqlite3
+import subprocess
+import sys
+import warnings
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdp import (
+    BudgetLedger,
+    DPGridSearchCV,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPRandomizedSearchCV,
+    private_score,
+)
+from skdp.__main__ import main as skdp_command
+from skdp.privacy import (
+    BoundedRangeEvent,
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ObjectiveEvent,
+    ParallelEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    SelectionEvent,
+    epsilon_of,
+)
+from skdp.privacy.accounting._codec import event_to_dict
+from tests.contract.test_record_schema import ESTIMATORS, record_of
+from tests.decomposition.ratings import low_rank_ratings
+from tests.decomposition.test_matrix_factorization import BY_USER, PRIVATE
+from tests.imports import imported
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "tools" / "verify.py"
+STORED = ROOT / "tests" / "stored" / "1.0"
+spec = importlib.util.spec_from_file_location("verify", FILE)
+verify = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(verify)
+
+GAUSSIAN = GaussianEvent(30.0, 20)
+LAW = ("negative_binomial", 2.0, 13)
+EVENTS = {
+    "gaussian": GaussianEvent(4.0, 3),
+    "many gaussians": ComposedEvent((GaussianEvent(9.0, 40), GaussianEvent(3.0))),
+    "laplace": LaplaceEvent(10.0, 50),
+    "pure": PureEvent(0.1, 30),
+    "bounded range": BoundedRangeEvent(0.2, 50),
+    "black boxes": EpsilonDeltaEvent(0.3, 1e-8, 5),
+    "samples, zero_out": PoissonGaussianEvent(1.0, 0.01, 1000),
+    "samples, replace_one": PoissonGaussianEvent(1.0, 0.01, 1000, "replace_one"),
+    "samples beside noise": ComposedEvent(
+        (PoissonGaussianEvent(2.0, 0.02, 200, "replace_one"), GAUSSIAN)
+    ),
+    "objective": ObjectiveEvent(5.0, 0.2, curvature=0.3),
+    "objective, replace_one": ObjectiveEvent(5.0, 0.2, 1, 2, curvature=0.3),
+    "objective of outputs": ObjectiveEvent(5.0, 0.2, 1, 2, outputs=5),
+    "objective of many corners": ObjectiveEvent(4.5, 0.0, 10, 45),
+    "objective beside noise": ComposedEvent(
+        (ObjectiveEvent(5.0, 0.2, curvature=0.3), GAUSSIAN)
+    ),
+    "all kinds of noise": ComposedEvent(
+        (LaplaceEvent(9.0, 4), PureEvent(0.1), BoundedRangeEvent(0.1, 3), GAUSSIAN)
+    ),
+    "search": SelectionEvent(GaussianEvent(4.0), *LAW),
+    "search of poisson": SelectionEvent(GaussianEvent(4.0), "poisson", 5.0, 20),
+    "search of shape": SelectionEvent(GaussianEvent(4.0), *LAW, shape=0.0),
+    "pure search": SelectionEvent(PureEvent(0.2), *LAW),
+    "search beside noise": ComposedEvent(
+        (SelectionEvent(GaussianEvent(4.0), *LAW), GAUSSIAN)
+    ),
+    "disjoint sets": ParallelEvent((GaussianEvent(4.0), LaplaceEvent(3.0))),
+    "disjoint sets beside noise": ComposedEvent(
+        (ParallelEvent((GaussianEvent(4.0), GaussianEvent(9.0))), GAUSSIAN)
+    ),
+}
+# The verifier may find less: it composes pure noise exactly, skdp by sums.
+CLOSE = 2e-3
+
+
+def recomputed(event, delta):
+    return max(verify.cost(world, delta)[0] for world in verify.worlds(event))
+
+
+def statement(event, epsilon, delta):
+    return {
+        "estimator": "E",
+        "unit": "record",
+        "adjacency": "zero_out",
+        "is_private": True,
+        "epsilon": epsilon,
+        "delta": delta,
+        "event": event,
+    }
+
+
+def test_one_source_that_imports_the_standard_library_and_numpy():
+    source = FILE.read_text()
+    assert source == (ROOT / "skdp" / "_verify.py").read_text()
+    names = {name.partition(".")[0] for name in imported(source)}
+    assert names - {"numpy"} <= sys.stdlib_module_names
+
+
+def test_it_runs_where_skdp_cannot_be_imported(tmp_path):
+    shutil.copy(FILE, tmp_path)
+    record = json.dumps(statement({"event": "pure", "epsilon": 1.0}, 1.0, 0.0))
+    (tmp_path / "record.json").write_text(record)
+    code = (
+        "import sys; sys.modules['skdp'] = None; import verify; "
+        f"sys.exit(verify.main(['record.json', {str(STORED / 'study.db')!r}]))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("  holds\n") == 2
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-10])
+@pytest.mark.parametrize("name", EVENTS)
+def test_it_confirms_the_epsilon_of_every_event(name, delta):
+    event = EVENTS[name]
+    found, of_skdp = recomputed(event_to_dict(event), delta), epsilon_of(event, delta)
+    assert found <= of_skdp * (1 + verify.COARSE)
+    if np.isfinite(of_skdp):
+        assert found > of_skdp * 0.7
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "samples, zero_out", "search"])
+def test_it_finds_the_epsilon_of_tight_accounting(name):
+    found = recomputed(event_to_dict(EVENTS[name]), 1e-5)
+    assert found == pytest.approx(epsilon_of(EVENTS[name], 1e-5), rel=CLOSE)
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_broken_twin_that_states_one_percent_too_little_is_rejected(name):
+    event = event_to_dict(EVENTS[name])
+    found = recomputed(event, 1e-5)
+    assert verify.check_record(statement(event, found, 1e-5))[0]
+    assert not verify.check_record(statement(event, 0.99 * found, 1e-5))[0]
+
+
+def test_broken_twin_without_an_event_is_rejected():
+    parts = [event_to_dict(GaussianEvent(9.0, 4)), event_to_dict(LaplaceEvent(20.0))]
+    whole = {"event": "composed", "parts": parts}
+    stated = recomputed(whole, 1e-6)
+    assert verify.check_record(statement(whole, stated, 1e-6))[0]
+    for part in parts:
+        is_true, lines = verify.check_record(statement(part, stated, 1e-6))
+        assert not is_true
+        assert "one may be missing" in lines[-1]
+
+
+def confirmed(record):
+    is_true, lines = verify.check_record(json.loads(record.to_json()))
+    assert is_true, lines
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_it_confirms_the_record_of_every_estimator(name):
+    confirmed(record_of(name))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", [PRIVATE, BY_USER], ids=["value", "user"])
+def test_it_confirms_the_record_of_a_factorisation(model):
+    confirmed(model.fit(*low_rank_ratings()).privacy_)
+
+
+def stored_records():
+    for path in sorted(STORED.glob("*.pickle")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = pickle.loads(path.read_bytes())
+        record = getattr(found, "privacy_", getattr(found, "privacy", None))
+        if record is not None:
+            yield path.name, record
+
+
+def test_it_confirms_all_records_that_a_release_stored():
+    records = dict(stored_records())
+    assert len(records) >= 35
+    for record in records.values():
+        confirmed(record)
+
+
+# ------------------------------------------------------------------------------ Ledgers
+
+X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(400, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A ledger with releases of several kinds, and the records."""
+    path = str(tmp_path_factory.mktemp("verify") / "study.db")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ledger = BudgetLedger(path, epsilon=30.0, delta=1e-4, reserve_epsilon=10)
+        given = {"classes": [0, 1], "epsilon": 1.0, "delta": 1e-6, "ledger": ledger}
+        models = [
+            DPLogisticRegression(**given).fit(X, Y),
+            DPLinearSVC(**given).fit(X, Y),
+        ]
+        for solver in ("objective_perturbation", "noisy_sgd"):
+            models.append(DPLogisticRegression(**given, solver=solver).fit(X, Y))
+        inner = DPLogisticRegression(classes=[0, 1])
+        ledgered = {"epsilon": 2.0, "delta": 1e-6, "ledger": ledger}
+        for search in (DPGridSearchCV, DPRandomizedSearchCV):
+            for method in ("composition", "random_stopping"):
+                one = search(inner, {"C": [0.1, 1.0]}, method=method, **ledgered)
+                models.append(one.fit(X, Y))
+        score = private_score(models[0], X, Y, epsilon=0.5, ledger=ledger)
+    return path, [model.privacy_ for model in models] + [score.privacy]
+
+
+def test_it_confirms_a_ledger_and_the_records_of_its_releases(study):
+    path, records = study
+    is_true, lines = verify.check_ledger(path)
+    assert is_true, lines
+    for record in records:
+        confirmed(record)
+
+
+def changed(study, folder, statements, is_chained=True):
+    """A copy of the ledger after some SQL, and whether it is confirmed.
+
+    With `is_chained` a forger computes the chain of digests anew.
+    """
+    path = folder / "forged.db"
+    shutil.copy(study[0], path)
+    with closing(sqlite3.connect(path)) as file:
+        for one in statements:
+            file.execute(one)
+        (terms,) = file.execute("SELECT * FROM books")
+        link = hashlib.sha256(repr((*terms[:6], *terms[8:])).encode()).hexdigest()
+        rows = file.execute("SELECT * FROM spends ORDER BY id").fetchall()
+        for row in rows:
+            link = hashlib.sha256((link + repr(row)).encode()).hexdigest()
+        if is_chained:
+            file.execute("UPDATE books SET head = ?, spends = ?", (link, len(rows)))
+        file.commit()
+    return verify.check_ledger(str(path))
+
+
+def test_broken_twin_of_a_ledger_without_a_line_is_rejected(study, tmp_path):
+    dropped = ["DELETE FROM spends WHERE id = 2"]
+    is_true, lines = changed(study, tmp_path, dropped, is_chained=False)
+    assert not is_true
+    assert "the chain of digests is broken" in lines[-1]
+
+
+@pytest.mark.parametrize("number", [1, 3, 6, 9])
+def test_broken_twin_that_charges_too_little_is_rejected(study, tmp_path, number):
+    field = "$.mu_squared"
+    with closing(sqlite3.connect(study[0])) as file:
+        query = "SELECT charge FROM spends WHERE id = ?"
+        charge = json.loads(file.execute(query, (number,)).fetchone()[0])
+    if charge["mu_squared"] == 0:
+        field = "$.epsilon"
+    less = (
+        f"UPDATE spends SET charge = json_replace(charge, '{field}', 0.98 * "
+        f"json_extract(charge, '{field}')) WHERE id = {number}"
+    )
+    assert changed(study, tmp_path, [])[0]
+    is_true, lines = changed(study, tmp_path, [less])
+    assert not is_true
+    assert f"release {number} is charged too little" in lines[-1]
+
+
+def test_broken_twin_with_a_lower_cap_is_rejected(study, tmp_path):
+    is_true, lines = changed(study, tmp_path, ["UPDATE books SET epsilon = 1.5"])
+    assert not is_true
+    assert "exceed" in lines[-1]
+
+
+# ------------------------------------------------------------------------------ Command
+
+
+def test_exit_status_of_the_command(study, tmp_path, capsys):
+    path, records = study
+    good, bad, strange = (tmp_path / f"{i}.json" for i in range(3))
+    good.write_text(records[0].to_json())
+    values = json.loads(records[0].to_json())
+    bad.write_text(json.dumps(values | {"epsilon": 0.99 * values["epsilon"]}))
+    strange.write_text(json.dumps(values | {"event": {"event": "zcdp", "rho": 1.0}}))
+    assert skdp_command(["verify", path, str(good)]) == 0
+    assert "recomputed" in capsys.readouterr().out
+    assert skdp_command(["verify", str(bad), str(good)]) == 1
+    assert "DOES NOT HOLD" in capsys.readouterr().out
+    assert skdp_command(["verify", str(strange)]) == 2
+    assert "'zcdp' is unknown" in capsys.readouterr().out
+    assert skdp_command(["verify", str(tmp_path / "absent.json")]) == 2
+    assert verify.main([]) == 2
