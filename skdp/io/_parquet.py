@@ -62,8 +62,11 @@ class ParquetSource(TableSource):
         Number of rows that are read at once. It changes no result.
     memory : int, default=2^30
         Bytes of rows that may be kept in memory after the first reading; see
-        ``docs/guide/large_tables.md``. With fewer bytes than the rows need, they are
-        read anew in every pass of a model. It changes no result.
+        ``docs/guide/large_tables.md``. It changes no result.
+    disk : int or None, default=None
+        Bytes of rows that may be written to a temporary file, if `memory` is too
+        small for them. None: half of what is free. 0: no file; rows that need more than
+        `memory` are read anew in every pass of a model. It changes no result.
 
     Examples
     --------
@@ -100,6 +103,7 @@ class ParquetSource(TableSource):
         groups: str | None = None,
         batch_size: int = BATCH_SIZE,
         memory: int = MEMORY,
+        disk: int | None = None,
     ) -> None:
         self._files = listed(files)
         check_stored(groups, self._files)
@@ -111,6 +115,7 @@ class ParquetSource(TableSource):
             groups=groups,
             batch_size=batch_size,
             memory=memory,
+            disk=disk,
         )
 
     def _opened_schema(self) -> Any:

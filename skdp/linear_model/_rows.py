@@ -28,7 +28,8 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 from skdp.tables._centred import bytes_of_cells
-from skdp.tables._source import STORED_BYTES, Source, bytes_to_keep, keeps_grid
+from skdp.tables._kept_rows import NO_ROOM, bytes_to_keep, room_for
+from skdp.tables._source import STORED_BYTES, Source
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100
@@ -207,7 +208,7 @@ def warn_of_rereading(source: Source, planned: PlannedFit[Any, Any]) -> None:
     Whether rows of users are kept is private, and nothing is said of it.
     """
     facts, shape = source.facts, (planned.problem.n_samples, planned.problem.n_features)
-    if facts.is_of_users or facts.holds_rows or keeps_grid(source, *shape):
+    if facts.is_of_users or facts.holds_rows or room_for(source, *shape) != NO_ROOM:
         return
     plan = planned.solver.plan(planned.problem)
     if plan is not None and plan.n_passes <= _FEW_PASSES:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,9 +82,8 @@ class Remote(Protocol):
 SHARE_BITS = 20
 # Default of the memory for rows of a source.
 MEMORY = 2**30
-# Largest number of bytes, on their grid, of a number of dense rows, and of a stored
-# number of sparse rows.
-_DENSE_BYTES, STORED_BYTES = 4, 24
+# Largest number of bytes, on its grid, of a stored number of sparse rows.
+STORED_BYTES = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +122,10 @@ class Facts:
     row_bytes : float, default=inf
         Largest number of bytes of a row on its grid, if it is below `STORED_BYTES` for
         each feature. Not of dense rows.
-    memory : float, default=2^30
-        Largest number of bytes of rows that are kept between readings, in each of
-        `n_partitions` places, if the rows are not in memory.
+    memory, disk : float, default=2^30 and 0
+        Largest numbers of bytes of rows that are kept between readings, in memory and
+        in a temporary file, in each of `n_partitions` places, if the rows are not in
+        memory.
     amplification : float, default=1.0
         Bound on the terms of a row's products, in units of the row.
     cells : int, default=0
@@ -146,6 +146,7 @@ class Facts:
     n_partitions: int = 1
     row_bytes: float = math.inf
     memory: float = MEMORY
+    disk: float = 0.0
     amplification: float = 1.0
     cells: int = 0
 
@@ -206,83 +207,3 @@ def has_room(n_at_hand: int, n_declared: int) -> bool:
 def has_shares(present: NDArray[Any] | None) -> bool:
     """Whether the rows of users have weights; public."""
     return present is not None and present.dtype != np.bool_
-
-
-# ------------------------------------------------------------- Rows kept between passes
-
-
-def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
-    """Whether rows on their grid are kept from one pass to the next; public.
-
-    If rows are kept, a source need not return the same rows in later readings. Rows of
-    users are kept as long as they take at most `most_kept` bytes.
-    """
-    facts = source.facts
-    if are_uncounted(source):
-        return facts.memory > 0
-    most = bytes_to_keep(source, n_samples, n_features)
-    is_little = most <= facts.memory * facts.n_partitions
-    return facts.is_stable or (not facts.holds_rows and is_little)
-
-
-def bytes_to_keep(source: Source, n_samples: int, n_features: int) -> float:
-    """Largest number of bytes of the rows of a source of records; public."""
-    facts, of_row = source.facts, float(n_features * _DENSE_BYTES)
-    if not facts.is_row_major:
-        of_row = min(facts.row_bytes, facts.n_features * STORED_BYTES)
-    return n_samples * of_row
-
-
-def most_kept(source: Source) -> float:
-    """Largest number of bytes of kept rows; if there are more, none is kept."""
-    return source.facts.memory if are_uncounted(source) else math.inf
-
-
-def are_uncounted(source: Source) -> bool:
-    """Whether no public fact bounds the number of rows, as for users in a source."""
-    return source.facts.is_of_users and not source.facts.holds_rows
-
-
-class Sized(Protocol):
-    """Rows that may be kept."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Approximate memory of the rows."""
-        ...
-
-
-Blocks = TypeVar("Blocks", bound=Sized)
-
-
-class KeptRows(Generic[Blocks]):
-    """Blocks of a first pass that are kept for later passes: all or none. Private.
-
-    Whether blocks are kept depends on the number of rows, which is private for users.
-    So sums must have the same bits in both cases, and the choice is not shown.
-
-    Parameters
-    ----------
-    most_bytes : float
-        Blocks are kept if they take at most this memory.
-    """
-
-    def __init__(self, most_bytes: float) -> None:
-        self._most_bytes = most_bytes
-        self._blocks: list[Blocks] | None = None
-
-    def passed(self, read: Callable[[], Iterable[Blocks]]) -> Iterator[Blocks]:
-        """One pass; `read` is called if no blocks are kept."""
-        if self._blocks is not None:
-            yield from self._blocks
-            return
-        kept, n_bytes = list[Blocks](), 0
-        for block in read():
-            n_bytes += block.n_bytes
-            kept.append(block)
-            if n_bytes > self._most_bytes:
-                kept.clear()
-                self._most_bytes = -1.0  # later passes keep nothing either
-            yield block
-        if n_bytes <= self._most_bytes:
-            self._blocks = kept
