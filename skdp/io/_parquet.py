@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from skdp.io._external import FETCHED, TableSource
 from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
 from skdp.tables._columns import Columns
+from skdp.tables._kept_rows import give_back
 from skdp.tables._source import MEMORY
 
 # Rows of a batch: with a few dozen columns they fit a cache.
@@ -163,6 +165,14 @@ def check_stored(groups: str | None, files: tuple[File, ...]) -> None:
         )
 
 
+def _opened(place: Any) -> Any:
+    """A Parquet file at a path, or in a mapped file."""
+    arrow()
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(place, memory_map=True)
+
+
 # Size, time of the last change, and a checksum of the end.
 FileState = tuple[int, int, bytes]
 
@@ -180,16 +190,10 @@ class File:
     path: str
     keys: tuple[tuple[str, str], ...] = ()
 
-    def _opened(self) -> Any:
-        arrow()
-        from pyarrow import parquet
-
-        return parquet.ParquetFile(self.path, memory_map=True)
-
     def schema(self) -> Any:
         """Columns of the file and of its folders."""
         pa = arrow()
-        with self._opened() as file:
+        with _opened(self.path) as file:
             fields = list(file.schema_arrow)
         keys = [
             pa.field(name, pa.scalar(_value(text)).type) for name, text in self.keys
@@ -199,12 +203,12 @@ class File:
 
     def n_rows(self) -> int:
         """Number of rows, from the file's footer."""
-        with self._opened() as file:
+        with _opened(self.path) as file:
             return int(file.metadata.num_rows)
 
     def group_sizes(self) -> list[int]:
         """Rows of each row group, from the file's footer."""
-        with self._opened() as file:
+        with _opened(self.path) as file:
             ends = file.metadata
             return [ends.row_group(i).num_rows for i in range(ends.num_row_groups)]
 
@@ -215,13 +219,16 @@ class File:
         pa = arrow()
         keys = {name: _value(text) for name, text in self.keys}
         own = [name for name in names if name not in keys]
-        with self._opened() as file:
-            for batch in file.iter_batches(
+        with open(self.path, "rb") as file:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with _opened(pa.BufferReader(pa.py_buffer(pages))) as rows:
+            for batch in rows.iter_batches(
                 batch_size=size,
                 row_groups=groups,
                 columns=own,
                 use_threads=groups is None,
             ):
+                give_back(pages)
                 n = batch.num_rows
                 yield pa.record_batch(
                     [

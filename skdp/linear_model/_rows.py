@@ -216,10 +216,11 @@ def warn_of_rereading(source: Source, planned: PlannedFit[Any, Any]) -> None:
     many = "each pass reads" if plan is None else f"{plan.n_passes} passes read"
     most = bytes_to_keep(source, *shape) / facts.n_partitions
     warn_once(
-        f"The memory of a source should hold its rows. Got memory={facts.memory}, so "
-        f"that {many} and encode the table anew. Make the source with memory="
-        f"{math.ceil(most)} or more if the machine has so many bytes, or choose a "
-        "solver of few passes.",
+        "A source should have room for its rows, in memory or in a temporary file. Got "
+        f"memory={facts.memory} and {facts.disk} bytes on the disk, so that {many} and "
+        f"encode the table anew. Make the source with memory={math.ceil(most)} or more "
+        "if the machine has so many bytes, with disk=None if twice as many are free "
+        "for temporary files, or choose a solver of few passes.",
         UserWarning,
     )
 

@@ -211,10 +211,19 @@ class _BlockFile:
             self._free(pieces)
 
     def _free(self, pieces: list[slice]) -> None:
-        """Give the memory of a block's pages back, which are read again if used."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            start = pieces[0].start
-            self._map.madvise(mmap.MADV_DONTNEED, start, pieces[-1].stop - start)
+        start = pieces[0].start
+        give_back(self._map, start, pieces[-1].stop - start)
+
+
+def give_back(pages: mmap.mmap, start: int = 0, size: int | None = None) -> None:
+    """Give back the memory of a mapped file's pages, which are read again if used.
+
+    A page that was used counts as memory of the process until then. `start` is the
+    first byte of a page.
+    """
+    size = len(pages) - start if size is None else size
+    if hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED, start, size)
 
 
 def _up_to(place: int, multiple: int) -> int:
