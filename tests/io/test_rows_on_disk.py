@@ -1,6 +1,6 @@
 """Rows of sources in temporary files: the same bits, and no file that is left.
 
-`places.keeps` and ``memory=0`` send all rows to the disk.
+``memory=0`` sends all rows to the disk.
 """
 
 from __future__ import annotations
