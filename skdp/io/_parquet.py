@@ -19,7 +19,6 @@ from skdp.io._external import FETCHED, TableSource
 from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
 from skdp.tables._columns import Columns
-from skdp.tables._kept_rows import give_back
 from skdp.tables._source import MEMORY
 
 # Rows of a batch: with a few dozen columns they fit a cache.
@@ -228,7 +227,9 @@ class File:
                 columns=own,
                 use_threads=groups is None,
             ):
-                give_back(pages)
+                if hasattr(mmap, "MADV_DONTNEED"):
+                    # Pages that were read would count as memory until the end.
+                    pages.madvise(mmap.MADV_DONTNEED)
                 n = batch.num_rows
                 yield pa.record_batch(
                     [

@@ -142,7 +142,7 @@ class KeptRows(Generic[Blocks]):
                     kept.clear()
                     file = None
             yield block
-        if self._room != NO_ROOM and (file is None or file.end()):
+        if self._room != NO_ROOM:
             self._blocks, self._file = kept, file
 
 
@@ -160,17 +160,19 @@ class _BlockFile:
 
     def __init__(self) -> None:
         self._file: Any = None
-        self._map: Any = None
-        self._end = 0
         # The pieces of each block: the first says how the block is made of the others.
         self._pieces: list[list[slice]] = []
-        self._shared = _Shared()
+        self._shared, self._end = _Shared(), 0
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def add(self, block: Any) -> bool:
         """Whether there was space to write a block."""
         found, pieces = self._shared.pickled(block), list[slice]()
-        # On a page of its own, so that its memory can be freed without its neighbours'.
-        self._end = _up_to(self._end, mmap.PAGESIZE)
+        # Where a map can begin.
+        self._end = _up_to(self._end, mmap.ALLOCATIONGRANULARITY)
         try:
             if self._file is None:
                 # Unbuffered: nothing is left to be written when the file is closed.
@@ -190,40 +192,27 @@ class _BlockFile:
         while piece.nbytes:
             piece = piece[self._file.write(piece) :]
 
-    def end(self) -> bool:
-        """Map the file after the last block; whether that worked."""
-        try:
-            # Nothing writes to these pages. If something did, it would change a copy in
-            # memory and not the file. Compiled code takes writable arrays, and would be
-            # compiled once more for others.
-            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
-        except (OSError, ValueError):
-            return False
-        self._file.close()
-        return True
-
     def blocks(self) -> Iterator[Any]:
-        """Blocks whose arrays are parts of the mapped file."""
-        view = memoryview(self._map)
+        """Blocks whose arrays are parts of the file, mapped while the block is used."""
         for pieces in self._pieces:
-            made, *buffers = (view[piece] for piece in pieces)
-            yield self._shared.loaded(made, buffers)
-            self._free(pieces)
+            yield self._mapped(pieces)
 
-    def _free(self, pieces: list[slice]) -> None:
+    def _mapped(self, pieces: list[slice]) -> Any:
+        # One map for each block: its pages count as memory until the block is dropped.
+        # Nothing writes to them. If something did, it would change a copy in memory and
+        # not the file. Compiled code takes writable arrays, and would be compiled once
+        # more for others.
         start = pieces[0].start
-        give_back(self._map, start, pieces[-1].stop - start)
-
-
-def give_back(pages: mmap.mmap, start: int = 0, size: int | None = None) -> None:
-    """Give back the memory of a mapped file's pages, which are read again if used.
-
-    A page that was used counts as memory of the process until then. `start` is the
-    first byte of a page.
-    """
-    size = len(pages) - start if size is None else size
-    if hasattr(mmap, "MADV_DONTNEED"):
-        pages.madvise(mmap.MADV_DONTNEED, start, size)
+        view = memoryview(
+            mmap.mmap(
+                self._file.fileno(),
+                pieces[-1].stop - start,
+                access=mmap.ACCESS_COPY,
+                offset=start,
+            )
+        )
+        made, *buffers = (view[own.start - start : own.stop - start] for own in pieces)
+        return self._shared.loaded(made, buffers)
 
 
 def _up_to(place: int, multiple: int) -> int:

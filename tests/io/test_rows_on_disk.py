@@ -334,8 +334,14 @@ def megabytes():
 @LINUX
 @pytest.mark.parametrize("is_freed", [True, False])
 def test_a_pass_takes_the_memory_of_a_block(is_freed, monkeypatch):
+    held, mapped = [], _kept_rows.mmap.mmap
+
+    def remembers(*given, **named):
+        held.append(mapped(*given, **named))
+        return held[-1]
+
     if not is_freed:  # a twin
-        monkeypatch.setattr(_kept_rows._BlockFile, "_free", lambda *given: None)
+        monkeypatch.setattr(_kept_rows.mmap, "mmap", remembers)
     kept, before, most = KeptRows(Room(0.0, 2**30)), megabytes(), 0.0
 
     def read():
