@@ -144,8 +144,8 @@ class ExactSum(ABC):
 
     def __init__(self, source: Source, objective: Any) -> None:
         self._source, self._objective = source, objective
-        room = room_for(source, objective.n_samples, objective.n_features)
-        self._kept: KeptRows[Block] = KeptRows(room)
+        self._room = room_for(source, objective.n_samples, objective.n_features)
+        self._kept: KeptRows[Block] = KeptRows(self._room)
 
     @abstractmethod
     def whole_sums(self, weights: Any, rows: IntArray | None = None) -> Sums:

@@ -122,7 +122,7 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
         stream = rows.with_targets(None)
         facts = received(sent(source), lambda *told: told)
         assert facts[-3:] == (stream.facts.n_partitions, source.memory, source.disk)
-        return exact_sum(stream, objective)._kept._room != NO_ROOM
+        return exact_sum(stream, objective)._room != NO_ROOM
 
     places.keeps(monkeypatch, 4 * 3 * N // 2)
     assert source.during(keeps)
