@@ -54,6 +54,13 @@ def written(monkeypatch):
 # ------------------------------------------------------------------------ the same bits
 
 
+MODELS = MODELS | {
+    "sampled": clone(MODELS["network"]).set_params(
+        solver="noisy_sgd", solver_params={"n_steps": 4, "batch_size": 200}
+    )
+}
+
+
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "clipped sums"])
 def test_bits_of_records_are_those_of_memory(name, tmp_path, passes, written):
     frame, model = places.numbers(), MODELS[name]
