@@ -29,9 +29,9 @@ from skdp.io._session import (
     UserBuckets,
     refused,
 )
+from skdp.tables._block_file import free_disk
 from skdp.tables._columns import as_declared
-from skdp.tables._kept_rows import KeptRows, Room, free_disk
-from skdp.tables._source import MEMORY, Remote
+from skdp.tables._source import MEMORY, KeptRows, Remote, Room
 
 # --------------------------------------------- Steps: row-wise transformers of a source
 

@@ -20,8 +20,7 @@ from skdp.io._external import TableSource, applied
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Reading, Targets
 from skdp.sums._adder import present_rows
-from skdp.tables._kept_rows import KeptRows, Room
-from skdp.tables._source import Block, Facts, Remote, Source
+from skdp.tables._source import Block, Facts, KeptRows, Remote, Room, Source
 
 # Converts rows of a table of allowed cells to a solver's rows.
 Encode = Callable[[Any], Any]

@@ -17,7 +17,7 @@ from skdp._arrays import IntArray
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io._external_users import UserIds
 from skdp.io._reading import arrow
-from skdp.tables._kept_rows import NO_ROOM, UNLIMITED, KeptRows, Room
+from skdp.tables._source import NO_ROOM, UNLIMITED, KeptRows, Room
 
 # ------------------------------------- Session: snapshot, passes, failures without data
 # Once records have been read, every failure of a fit gives one constant message, which

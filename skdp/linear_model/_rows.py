@@ -28,8 +28,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 from skdp.tables._centred import bytes_of_cells
-from skdp.tables._kept_rows import NO_ROOM, bytes_to_keep, room_for
-from skdp.tables._source import STORED_BYTES, Source
+from skdp.tables._source import NO_ROOM, STORED_BYTES, Source, bytes_to_keep, room_for
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100

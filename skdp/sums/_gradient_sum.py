@@ -46,8 +46,7 @@ from skdp.sums._grid_rows import (
     scale_of,
 )
 from skdp.tables._centred import CentredMatrix
-from skdp.tables._kept_rows import KeptRows, are_uncounted, room_for
-from skdp.tables._source import Block, Source
+from skdp.tables._source import Block, KeptRows, Source, are_uncounted, room_for
 from skdp.tables._views import ColumnsOf, Encoded
 
 if TYPE_CHECKING:

@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, row_norms, with_entries
-from skdp.tables._kept_rows import KeptRows, Room, room_for
-from skdp.tables._source import SHARE_BITS, STORED_BYTES, Block, Remote, Source
+from skdp.tables._source import (
+    SHARE_BITS,
+    STORED_BYTES,
+    Block,
+    KeptRows,
+    Remote,
+    Room,
+    Source,
+    room_for,
+)
 
 # With at least so many numbers in a table in memory, compiled code for cells saves more
 # time in a hundred passes than loading it takes.

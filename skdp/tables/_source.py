@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._arrays import FloatArray, IntArray
+from skdp.tables._block_file import BlockFile
 
 # -------------------------------------------------------- Records, and facts about them
 
@@ -207,3 +208,124 @@ def has_room(n_at_hand: int, n_declared: int) -> bool:
 def has_shares(present: NDArray[Any] | None) -> bool:
     """Whether the rows of users have weights; public."""
     return present is not None and present.dtype != np.bool_
+
+
+# ----------------------------------------------------- Whether rows are kept, and where
+# The decision follows from declared numbers of rows and from types of columns, and not
+# from what cells hold.
+
+
+@dataclass(frozen=True)
+class Room:
+    """Largest numbers of bytes of rows that are kept; public.
+
+    Parameters
+    ----------
+    memory : float
+        In memory, which is filled first.
+    disk : float, default=0
+        In a temporary file.
+    """
+
+    memory: float
+    disk: float = 0.0
+
+    def for_all(self, n_bytes: float) -> Room:
+        """Room in which rows of at most `n_bytes` are surely kept, or `NO_ROOM`."""
+        if n_bytes <= self.memory:
+            return UNLIMITED
+        if n_bytes <= self.memory + self.disk:
+            return Room(self.memory, math.inf)
+        return NO_ROOM
+
+
+NO_ROOM, UNLIMITED = Room(0.0), Room(math.inf)
+# Largest number of bytes of a number of dense rows on their grid.
+_DENSE_BYTES = 4
+
+
+def room_for(source: Source, n_samples: int, n_features: int) -> Room:
+    """Where rows on their grid are kept from one pass to the next; public.
+
+    If rows are kept, a source need not return the same rows in later readings. How many
+    rows users have is private: theirs are kept as long as they have room.
+    """
+    facts = source.facts
+    limits = Room(facts.memory, facts.disk)
+    if are_uncounted(source):
+        return limits
+    if facts.is_stable or facts.holds_rows:
+        return UNLIMITED if facts.is_stable else NO_ROOM
+    most = bytes_to_keep(source, n_samples, n_features)
+    return limits.for_all(most / facts.n_partitions)
+
+
+def bytes_to_keep(source: Source, n_samples: int, n_features: int) -> float:
+    """Largest number of bytes of the rows of a source of records; public."""
+    facts, of_row = source.facts, float(n_features * _DENSE_BYTES)
+    if not facts.is_row_major:
+        of_row = min(facts.row_bytes, facts.n_features * STORED_BYTES)
+    return n_samples * of_row
+
+
+def are_uncounted(source: Source) -> bool:
+    """Whether no public fact bounds the number of rows, as for users in a source."""
+    return source.facts.is_of_users and not source.facts.holds_rows
+
+
+# ----------------------------------------------------------------- Blocks that are kept
+
+
+class Sized(Protocol):
+    """Rows that may be kept."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Approximate memory of the rows."""
+        ...
+
+
+Blocks = TypeVar("Blocks", bound=Sized)
+
+
+class KeptRows(Generic[Blocks]):
+    """Blocks of a first pass that are kept for later passes: all or none. Private.
+
+    Whether blocks are kept depends on the number of rows, which is private for users.
+    So sums must have the same bits in both cases, and the choice is not shown.
+
+    Parameters
+    ----------
+    room : Room
+    """
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._blocks: list[Blocks] | None = None
+        self._file: BlockFile | None = None
+
+    def passed(self, read: Callable[[], Iterable[Blocks]]) -> Iterator[Blocks]:
+        """One pass; `read` is called if no blocks are kept."""
+        if self._blocks is not None:
+            yield from self._blocks
+            if self._file is not None:
+                yield from self._file.blocks()
+            return
+        if self._room == NO_ROOM:
+            yield from read()
+            return
+        kept, file, n_bytes = list[Blocks](), None, 0
+        for block in read():
+            n_bytes += block.n_bytes
+            if n_bytes <= self._room.memory:
+                kept.append(block)
+            elif self._room != NO_ROOM:
+                file = BlockFile() if file is None else file
+                is_within = n_bytes <= self._room.memory + self._room.disk
+                if not (is_within and file.add(block)):
+                    self._room = NO_ROOM  # later passes keep nothing either
+                    kept.clear()
+                    file = None
+            yield block
+        if self._room != NO_ROOM:
+            self._blocks, self._file = kept, file

@@ -313,7 +313,7 @@ BUGS: list[Bug] = [
     Bug(
         "a table that has no room is taken for one without rows",
         "order",
-        "skdp/tables/_kept_rows.py",
+        "skdp/tables/_source.py",
         "        if self._room != NO_ROOM:\n",
         "        if True:\n",
         (
@@ -335,7 +335,7 @@ BUGS: list[Bug] = [
     Bug(
         "rows go into a file that outlives the process",
         "fact",
-        "skdp/tables/_kept_rows.py",
+        "skdp/tables/_block_file.py",
         "tempfile.TemporaryFile(buffering=0)\n",
         "tempfile.NamedTemporaryFile(buffering=0, delete=False)\n",
         ("tests/io/test_rows_on_disk.py::test_no_file_is_left_however_a_process_ends",),
@@ -343,7 +343,7 @@ BUGS: list[Bug] = [
     Bug(
         "a full disk ends a fit after its commit",
         "fact",
-        "skdp/tables/_kept_rows.py",
+        "skdp/tables/_block_file.py",
         "        except OSError:\n            return False\n        self._pieces",
         "        except ValueError:\n            return False\n        self._pieces",
         (

@@ -29,7 +29,7 @@ from skdp.exceptions import SourceError
 from skdp.sums import _gradient_sum
 from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.sums._network import ExactNetworkSum
-from skdp.tables._kept_rows import KeptRows, Room
+from skdp.tables._source import KeptRows, Room
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import (

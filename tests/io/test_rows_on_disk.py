@@ -19,8 +19,8 @@ import pytest
 from sklearn.base import clone
 
 from skdp.io._session import KeptCells, RowBatch
-from skdp.tables import _kept_rows
-from skdp.tables._kept_rows import KeptRows, Room
+from skdp.tables import _block_file
+from skdp.tables._source import KeptRows, Room
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 from tests.io.test_kept_rows import BETWEEN, DEFAULT, MODELS, readings, weights_of
@@ -41,13 +41,13 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.fixture
 def written(monkeypatch):
     """One entry for each block that is written to a file."""
-    add, found = _kept_rows._BlockFile.add, []
+    add, found = _block_file.BlockFile.add, []
 
     def watched(self, block):
         found.append(block.n_bytes)
         return add(self, block)
 
-    monkeypatch.setattr(_kept_rows._BlockFile, "add", watched)
+    monkeypatch.setattr(_block_file.BlockFile, "add", watched)
     return found
 
 
@@ -194,7 +194,7 @@ def test_a_disk_that_fills_up_during_a_fit_changes_no_bit(
 ):
     frame, done = places.numbers(), []
     here = weights_of(clone(MODELS[name]).fit(frame[FEATURES], frame["y"]))
-    write = _kept_rows._BlockFile._write
+    write = _block_file.BlockFile._write
 
     def fails(self, piece):
         done.append(piece.nbytes)
@@ -202,7 +202,7 @@ def test_a_disk_that_fills_up_during_a_fit_changes_no_bit(
             raise OSError(errno.ENOSPC, "No space left on device")
         write(self, piece)
 
-    monkeypatch.setattr(_kept_rows._BlockFile, "_write", fails)
+    monkeypatch.setattr(_block_file.BlockFile, "_write", fails)
     source = places.in_files(frame, tmp_path / "rows", batch_size=97, memory=0)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -219,10 +219,10 @@ def test_a_disk_that_fills_up_during_a_fit_changes_no_bit(
 FIT = """
 import os, signal, subprocess, sys, tempfile
 from skdp import DPLogisticRegression, ParquetSource
-from skdp.tables import _kept_rows
+from skdp.tables import _block_file
 
 {twin}
-file, opened = _kept_rows._BlockFile, []
+file, opened = _block_file.BlockFile, []
 blocks, add = file.blocks, file.add
 
 def seen(self, block):
@@ -341,14 +341,14 @@ def megabytes():
 @LINUX
 @pytest.mark.parametrize("is_freed", [True, False])
 def test_a_pass_takes_the_memory_of_a_block(is_freed, monkeypatch):
-    held, mapped = [], _kept_rows.mmap.mmap
+    held, mapped = [], _block_file.mmap.mmap
 
     def remembers(*given, **named):
         held.append(mapped(*given, **named))
         return held[-1]
 
     if not is_freed:  # a twin
-        monkeypatch.setattr(_kept_rows.mmap, "mmap", remembers)
+        monkeypatch.setattr(_block_file.mmap, "mmap", remembers)
     kept, before, most = KeptRows(Room(0.0, 2**30)), megabytes(), 0.0
 
     def read():

@@ -38,7 +38,7 @@ from skdp.io._scores import SourceScores
 from skdp.io._session import KeptCells, RowBatch
 from skdp.model_selection import resolve_scoring
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.tables._kept_rows import NO_ROOM, UNLIMITED, Room
+from skdp.tables._source import NO_ROOM, UNLIMITED, Room
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import MOST, facts_of, table

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import CentredMatrix, StateRows
 from skdp.tables._coded import CodeBasis, CodeRows
-from skdp.tables._kept_rows import KeptRows, Room
+from skdp.tables._source import KeptRows, Room
 
 N = 3000
 

@@ -33,8 +33,8 @@ from skdp.io.engines import _dask
 from skdp.io.engines._dask import DaskParts, _divided
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.tables._kept_rows import NO_ROOM
 from skdp.tables._memory import MemorySource
+from skdp.tables._source import NO_ROOM
 from tests.gradients import exact_sum
 from tests.io import places
 from tests.io.cluster import client, heal, kill
