@@ -99,36 +99,49 @@ class _SharedObjects:
     """Objects that blocks share, which the bytes of a block name by their number."""
 
     def __init__(self) -> None:
-        self._objects: dict[int, Any] = {}
+        self._objects: dict[int, Any] | None = None
         self._n_blocks = 0
 
     def pickled(self, block: Any) -> list[memoryview]:
         """Bytes that say how a block is made of arrays, and the bytes of the arrays."""
-        file, buffers, seen = (
-            io.BytesIO(),
-            list[pickle.PickleBuffer](),
-            dict[int, Any](),
-        )
-        is_first, objects = self._n_blocks == 0, self._objects
-
-        class BlockPickler(pickle.Pickler):
-            def persistent_id(self, value: Any) -> Any:
-                if not is_first and id(value) not in objects:
-                    return None
-                seen[id(value)] = value
-                return None if is_first else id(value)
-
-        BlockPickler(file, protocol=5, buffer_callback=buffers.append).dump(block)
+        file, buffers = io.BytesIO(), list[pickle.PickleBuffer]()
+        pickler = _BlockPickler(file, buffers, self._objects)
+        pickler.dump(block)
         if self._n_blocks < 2:  # all of the first block, then what is in the second too
-            self._objects = seen
+            self._objects = pickler.seen
         self._n_blocks += 1
         return [file.getbuffer(), *(buffer.raw() for buffer in buffers)]
 
     def loaded(self, made: memoryview, buffers: list[memoryview]) -> Any:
-        objects = self._objects
+        return _BlockUnpickler(made, buffers, self._objects or {}).load()
 
-        class BlockUnpickler(pickle.Unpickler):
-            def persistent_load(self, key: Any) -> Any:
-                return objects[key]
 
-        return BlockUnpickler(io.BytesIO(made), buffers=buffers).load()
+class _BlockPickler(pickle.Pickler):
+    """Writes the numbers of shared objects; None shares nothing yet."""
+
+    def __init__(
+        self,
+        file: io.BytesIO,
+        buffers: list[pickle.PickleBuffer],
+        objects: dict[int, Any] | None,
+    ) -> None:
+        super().__init__(file, protocol=5, buffer_callback=buffers.append)
+        self._objects, self.seen = objects, dict[int, Any]()
+
+    def persistent_id(self, value: Any) -> Any:
+        if self._objects is not None and id(value) not in self._objects:
+            return None
+        # A reference, so that no other object gets the number.
+        self.seen[id(value)] = value
+        return None if self._objects is None else id(value)
+
+
+class _BlockUnpickler(pickle.Unpickler):
+    def __init__(
+        self, made: memoryview, buffers: list[memoryview], objects: dict[int, Any]
+    ) -> None:
+        super().__init__(io.BytesIO(made), buffers=buffers)
+        self._objects = objects
+
+    def persistent_load(self, key: Any) -> Any:
+        return self._objects[key]
