@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,13 @@ from benchmarks._models import quietly_fitted
 from benchmarks._runner import Line, benchmark
 from skdp.linear_model import DPLogisticRegression
 
-_FEATURES, _KEPT = 20, "kept on its grid"
+_FEATURES = 20
+# Bytes that may be kept in memory and on the disk, None for half of what is free.
+_ROOMS = {
+    "read anew": (0, 0),
+    "kept on the disk": (0, None),
+    "kept in memory": (1 << 30, 0),
+}
 
 
 @benchmark("sources", runs=3, keeps=False)
@@ -25,15 +32,17 @@ def sources(n: int = 1_000_000) -> Iterator[Line]:
     """A pass over every source: nanoseconds of the processor for one number.
 
     `noisy_gd` on 20 numbers in single precision, that read anew in each step or keep
-    rows on their grid; beside them Parquet that is decoded and dropped, and one pass of
-    single records by `bolt_on` in a database.
+    rows on their grid, in memory or in a temporary file; beside them Parquet that is
+    decoded and dropped, and one pass of single records by `bolt_on` in a database.
     """
     for kind in ("Parquet", "DuckDB", "Dask", "memory"):
-        for keeps in (False, True):
+        for rows in _ROOMS:
+            if kind == "memory" and rows == "kept on the disk":
+                continue
             yield Line(
-                place={"source": kind, "rows": _KEPT if keeps else "read anew"},
+                place={"source": kind, "rows": rows},
                 method="noisy_gd",
-                measure=partial(_passes, kind, n, keeps),
+                measure=partial(_passes, kind, n, _ROOMS[rows]),
                 metrics=("ns a number", "first pass", "peak MB"),
                 statistic="median",
             )
@@ -53,26 +62,36 @@ def sources(n: int = 1_000_000) -> Iterator[Line]:
     )
 
 
+# Larger tables repeat so many rows.
+_MOST_MADE_UP = 1_000_000
+
+
 def write_made_up(path: Path, n: int) -> None:
     """Rows of norm at most 1 in Parquet, with labels that a line tells mostly right."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (n, _FEATURES)).astype(np.float32) / math.sqrt(_FEATURES)
-    y = X @ rng.uniform(-1, 1, _FEATURES) + 0.01 * rng.normal(size=n) > 0
+    rng, size = np.random.default_rng(0), min(n, _MOST_MADE_UP)
+    X = rng.uniform(-1, 1, (size, _FEATURES)).astype(np.float32) / math.sqrt(_FEATURES)
+    y = X @ rng.uniform(-1, 1, _FEATURES) + 0.01 * rng.normal(size=size) > 0
     columns = {f"x{i}": column for i, column in enumerate(X.T)}
     table = pa.table({**columns, "y": y.astype(np.int8)})
     # Numbers by chance do not repeat: neither a dictionary nor compression pays.
-    parquet.write_table(table, path, use_dictionary=False, compression="none")
+    plain = {"use_dictionary": False, "compression": "none"}
+    with parquet.ParquetWriter(path, table.schema, **plain) as file:
+        for start in range(0, n, size):
+            file.write_table(table[: n - start])
 
 
-def _opened(kind: str, folder: Path, n: int, memory: int = 0) -> tuple[Any, Any]:
+def _opened(
+    kind: str, folder: Path, n: int, room: tuple[int, int | None] = (0, 0)
+) -> tuple[Any, Any]:
     """A source, and what closes it."""
     from skdp import ParquetSource, SqlSource
 
     path = folder / "rows.parquet"
-    facts = {"target": "y", "n_samples": n, "memory": memory}
+    memory, disk = room
+    facts = {"target": "y", "n_samples": n, "memory": memory, "disk": disk}
     write_made_up(path, n)
     if kind == "Parquet":
         return ParquetSource(path, **facts), None
@@ -106,7 +125,7 @@ def _opened(kind: str, folder: Path, n: int, memory: int = 0) -> tuple[Any, Any]
 
 
 def _passes(
-    kind: str, n: int, keeps: bool, runs: Iterable[int]
+    kind: str, n: int, room: tuple[int, int | None], runs: Iterable[int]
 ) -> Iterator[list[float]]:
     """From fits of few and of many steps."""
 
@@ -124,9 +143,8 @@ def _passes(
         return time.process_time() - start
 
     few, many = 2, 12
-    most = 1 << 30 if keeps else 0
     with tempfile.TemporaryDirectory() as folder:
-        source, link = _opened(kind, Path(folder), n, most)
+        source, link = _opened(kind, Path(folder), n, room)
         fitted(source, 1)  # compiles
         for _ in runs:
             of_few, of_many = fitted(source, few), fitted(source, many)
@@ -176,6 +194,89 @@ def _in_database(n: int, runs: Iterable[int]) -> Iterator[list[float]]:
             spent = (time.process_time() - start) * 1e9 / n / _FEATURES
             yield [spent, spent, peak_megabytes()]
         link.close()
+
+
+@benchmark("source_rows", runs=1, keeps=False)
+def source_rows(n: str = "100_000 1_000_000 10_000_000") -> Iterator[Line]:
+    """A default fit with `columns=` over Parquet: time for a row, and memory.
+
+    Each fit has a process of its own. The peak is the largest memory of that process
+    and counts pages of mapped files: those of the Parquet file and of the temporary
+    file, which are given back after each block.
+    """
+    for size in map(int, n.split()):
+        for memory in (1 << 30, 1 << 26):
+            yield Line(
+                place={"rows": size, "memory=": memory},
+                method="default fit, 20 columns",
+                measure=partial(_alone, _of_size, size, memory),
+                metrics=("CPU s", "us a row", "s", "peak MB"),
+                statistic="median",
+            )
+
+
+def _alone(call: Any, *given: Any) -> Iterator[list[float]]:
+    """What a call returns in a new process, whose peak starts from nothing."""
+    *settings, runs = given
+    for _ in runs:
+        with get_context("spawn").Pool(1) as pool:
+            yield pool.apply(call, settings)
+
+
+def _of_size(n: int, memory: int) -> list[float]:
+    from skdp import ParquetSource
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_made_up(Path(folder) / "rows.parquet", n)
+        small = Path(folder) / "small.parquet"
+        write_made_up(small, 1000)
+        model = DPLogisticRegression(1.0, delta=1e-9, classes=[0, 1], columns=(-1, 1))
+        for path, size in ((small, 1000), (small.with_stem("rows"), n)):
+            source = ParquetSource(path, target="y", n_samples=size, memory=memory)
+            start, clock = time.process_time(), time.perf_counter()
+            quietly_fitted(model, source)  # the small table loads what is compiled
+        spent = time.process_time() - start
+        return [spent, spent * 1e6 / n, time.perf_counter() - clock, peak_megabytes()]
+
+
+@benchmark("source_readings", runs=1, keeps=False)
+def source_readings(n: int = 10_000) -> Iterator[Line]:
+    """How often a fit, and a search of ten candidates, read a Parquet file."""
+    for rows, room in _ROOMS.items():
+        for method in ("composition", "random_stopping"):
+            yield Line(
+                place={"rows": rows, "method=": method},
+                method="DPGridSearchCV of 10 values of C",
+                measure=partial(_readings, n, room, method),
+                metrics=("readings of a fit", "readings of a search"),
+                statistic="median",
+            )
+
+
+def _readings(
+    n: int, room: tuple[int, int | None], method: Any, runs: Iterable[int]
+) -> Iterator[list[float]]:
+    from skdp import DPGridSearchCV
+
+    model = DPLogisticRegression(1.0, classes=[0, 1], columns=(-1, 1))
+    grid = {"C": np.logspace(-3, 3, 10).tolist()}
+    search = DPGridSearchCV(model, grid, epsilon=1.0, delta=1e-9, method=method)
+    with tempfile.TemporaryDirectory() as folder:
+        source, _ = _opened("Parquet", Path(folder), n, room)
+        scan, found = source._scan, list[Any]()
+
+        def counted(names: tuple[str, ...]) -> Any:
+            found.append(names)
+            return scan(names)
+
+        source._scan = counted  # copies of a source take its attributes along
+        for _ in runs:
+            counts = []
+            for estimator in (model, search):
+                found.clear()
+                quietly_fitted(estimator, source)
+                counts.append(float(len(found)))
+            yield counts
 
 
 def peak_megabytes() -> float:

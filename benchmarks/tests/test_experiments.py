@@ -353,7 +353,7 @@ def test_the_plain_epoch_has_the_gradients_of_the_exact_one():
 @pytest.mark.parametrize("kind", ["Parquet", "memory"])
 def test_a_pass_over_a_source_takes_time(kind):
     pytest.importorskip("pyarrow")
-    (values,) = sources._passes(kind, 3000, True, [0])
+    (values,) = sources._passes(kind, 3000, (0, None), [0])
     assert len(values) == 3
     assert values[1] > 0
 

@@ -358,6 +358,8 @@ class Federation(TableSource):
             features=None,
             columns=columns,
             batch_size=BATCH_SIZE,
+            # Who starts a fit does not decide what owners write to their disks.
+            disk=0,
         )
 
     @classmethod

@@ -29,8 +29,9 @@ from skdp.io._session import (
     UserBuckets,
     refused,
 )
+from skdp.tables._block_file import free_disk
 from skdp.tables._columns import as_declared
-from skdp.tables._source import MEMORY, KeptRows, Remote
+from skdp.tables._source import MEMORY, KeptRows, Remote, Room
 
 # --------------------------------------------- Steps: row-wise transformers of a source
 
@@ -127,6 +128,7 @@ def _stacked(rows: list[Any]) -> Any:
 
 
 _BYTES = "Pass a number of bytes, such as 4 * 2**30; 0 keeps nothing."
+_DISK = "Pass a number of bytes, None for half of what is free, or 0 for no file."
 # Key of an order by ids; the positions in it are drawn separately.
 _ANY_KEY = "0"
 _NO_ARRAY = (
@@ -180,12 +182,16 @@ class TableSource(ABC):
         columns: Any,
         batch_size: int,
         memory: int = MEMORY,
+        disk: int | None = None,
         groups: str | None = None,
     ) -> None:
         self.target, self.columns, self.groups = target, columns, groups
         self.n_samples = self._n_declared = check_count("n_samples", n_samples)
         self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
         self.memory = check_count("memory", memory, low=0, remedy=_BYTES)
+        self.disk = (
+            None if disk is None else check_count("disk", disk, low=0, remedy=_DISK)
+        )
         self._declared = None if columns is None else as_declared(columns)
         self._steps: tuple[Step, ...] = ()
         self._places: RowPositions | None = None
@@ -459,7 +465,7 @@ class TableSource(ABC):
         (session,) = self._reads
         also = (self.target, self.groups)
         names = tuple(name for name in also if name is not None)
-        session.keep_cells(self._schema, names, self.memory)
+        session.keep_cells(self._schema, names, Room(self.memory, self.disk_room))
 
     def keep_rows(self) -> None:
         """Keep encoded rows too, for fits whose number and kind are public."""
@@ -504,7 +510,13 @@ class TableSource(ABC):
             self._steps,
             self.n_partitions,
             self.memory,
+            self.disk_room,
         )
+
+    @property
+    def disk_room(self) -> int:
+        """Largest number of bytes in a temporary file; public."""
+        return free_disk() if self.disk is None else self.disk
 
     @property
     def n_partitions(self) -> int:

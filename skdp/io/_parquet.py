@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,8 +63,11 @@ class ParquetSource(TableSource):
         Number of rows that are read at once. It changes no result.
     memory : int, default=2^30
         Bytes of rows that may be kept in memory after the first reading; see
-        ``docs/guide/large_tables.md``. With fewer bytes than the rows need, they are
-        read anew in every pass of a model. It changes no result.
+        ``docs/guide/large_tables.md``. It changes no result.
+    disk : int or None, default=None
+        Bytes of rows that may be written to a temporary file, if `memory` is too
+        small for them. None: half of what is free. 0: no file; rows that need more than
+        `memory` are read anew in every pass of a model. It changes no result.
 
     Examples
     --------
@@ -100,6 +104,7 @@ class ParquetSource(TableSource):
         groups: str | None = None,
         batch_size: int = BATCH_SIZE,
         memory: int = MEMORY,
+        disk: int | None = None,
     ) -> None:
         self._files = listed(files)
         check_stored(groups, self._files)
@@ -111,6 +116,7 @@ class ParquetSource(TableSource):
             groups=groups,
             batch_size=batch_size,
             memory=memory,
+            disk=disk,
         )
 
     def _opened_schema(self) -> Any:
@@ -158,6 +164,14 @@ def check_stored(groups: str | None, files: tuple[File, ...]) -> None:
         )
 
 
+def _opened(place: Any) -> Any:
+    """A Parquet file at a path, or in a mapped file."""
+    arrow()
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(place, memory_map=True)
+
+
 # Size, time of the last change, and a checksum of the end.
 FileState = tuple[int, int, bytes]
 
@@ -175,16 +189,10 @@ class File:
     path: str
     keys: tuple[tuple[str, str], ...] = ()
 
-    def _opened(self) -> Any:
-        arrow()
-        from pyarrow import parquet
-
-        return parquet.ParquetFile(self.path, memory_map=True)
-
     def schema(self) -> Any:
         """Columns of the file and of its folders."""
         pa = arrow()
-        with self._opened() as file:
+        with _opened(self.path) as file:
             fields = list(file.schema_arrow)
         keys = [
             pa.field(name, pa.scalar(_value(text)).type) for name, text in self.keys
@@ -194,12 +202,12 @@ class File:
 
     def n_rows(self) -> int:
         """Number of rows, from the file's footer."""
-        with self._opened() as file:
+        with _opened(self.path) as file:
             return int(file.metadata.num_rows)
 
     def group_sizes(self) -> list[int]:
         """Rows of each row group, from the file's footer."""
-        with self._opened() as file:
+        with _opened(self.path) as file:
             ends = file.metadata
             return [ends.row_group(i).num_rows for i in range(ends.num_row_groups)]
 
@@ -210,13 +218,18 @@ class File:
         pa = arrow()
         keys = {name: _value(text) for name, text in self.keys}
         own = [name for name in names if name not in keys]
-        with self._opened() as file:
-            for batch in file.iter_batches(
+        with open(self.path, "rb") as file:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with _opened(pa.BufferReader(pa.py_buffer(pages))) as rows:
+            for batch in rows.iter_batches(
                 batch_size=size,
                 row_groups=groups,
                 columns=own,
                 use_threads=groups is None,
             ):
+                if hasattr(mmap, "MADV_DONTNEED"):
+                    # Pages that were read would count as memory until the end.
+                    pages.madvise(mmap.MADV_DONTNEED)
                 n = batch.num_rows
                 yield pa.record_batch(
                     [

@@ -246,8 +246,8 @@ class PartTable:
     steps : tuple of Step
     n_partitions : int
         Number of places that hold what is kept of all rows.
-    memory : int
-        As in `Facts`.
+    memory, disk_room : int
+        `memory` and `disk` of `Facts`.
     schema : Schema of Arrow or None, default=None
         For parts that must say how a model reads them.
     names : tuple of str, default=()
@@ -262,6 +262,7 @@ class PartTable:
     steps: tuple[Step, ...]
     n_partitions: int
     memory: int
+    disk_room: int
     schema: Any = None
     names: tuple[str, ...] = ()
     places: RowPositions | None = None

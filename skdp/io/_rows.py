@@ -20,7 +20,7 @@ from skdp.io._external import TableSource, applied
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Reading, Targets
 from skdp.sums._adder import present_rows
-from skdp.tables._source import Block, Facts, KeptRows, Remote, Source
+from skdp.tables._source import Block, Facts, KeptRows, Remote, Room, Source
 
 # Converts rows of a table of allowed cells to a solver's rows.
 Encode = Callable[[Any], Any]
@@ -125,6 +125,7 @@ class StreamSource(Source):
             n_partitions=1 if is_of_users else rows.table.n_partitions,
             row_bytes=rows.row_bytes,
             memory=rows.table.memory,
+            disk=rows.table.disk_room,
             # Rows of users have no order.
             is_ordered=rows.table.has_fixed_order and not is_of_users,
             is_permutable=rows.table.is_permutable,
@@ -253,7 +254,9 @@ class PresentOnly(Source):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._kept: KeptRows[Block] = KeptRows(source.facts.memory)
+        self._kept: KeptRows[Block] = KeptRows(
+            Room(source.facts.memory, source.facts.disk)
+        )
         self.facts = replace(source.facts, is_stable=False, holds_rows=False)
 
     @property

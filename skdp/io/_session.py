@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from skdp._arrays import IntArray
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io._external_users import UserIds
 from skdp.io._reading import arrow
-from skdp.tables._source import KeptRows
+from skdp.tables._source import NO_ROOM, UNLIMITED, KeptRows, Room
 
 # ------------------------------------- Session: snapshot, passes, failures without data
 # Once records have been read, every failure of a fit gives one constant message, which
@@ -82,13 +83,13 @@ class Session:
                 "source for each thread."
             )
 
-    def keep_cells(self, schema: Any, names: tuple[str, ...], memory: float) -> None:
+    def keep_cells(self, schema: Any, names: tuple[str, ...], room: Room) -> None:
         """Keep cells from the next pass on, and these columns with them.
 
-        `memory` is the largest number of bytes of cells and encoded rows together.
+        `room` is that of cells and encoded rows together.
         """
         is_of_users = self.users is not None
-        self._cells = KeptCells(schema, names, self.n_rows, is_of_users, memory)
+        self._cells = KeptCells(schema, names, self.n_rows, is_of_users, room)
 
     def keep_rows(self) -> None:
         """Keep encoded rows as well: the fits of this session are public."""
@@ -103,7 +104,8 @@ class Session:
         cells = self._cells
         if not self._keeps_rows or cells is None or self.users is not None:
             return False  # the number of rows of users is private
-        return n_bytes <= cells.memory - cells.n_bytes
+        # In memory only: encoding rows anew costs less than a disk of their size.
+        return n_bytes <= cells.room.memory - cells.n_bytes
 
     def kept_rows(self, key: Any) -> KeptRows[Any]:
         """Where rows of one encoding are kept, until there is another.
@@ -113,7 +115,7 @@ class Session:
         self.check_unbroken()
         if self._rows is None or self._rows[0] != key:
             self._rows = None  # before another takes its room
-            self._rows = key, KeptRows(math.inf)
+            self._rows = key, KeptRows(UNLIMITED)
         return self._rows[1]
 
     def passed(
@@ -254,6 +256,13 @@ class RowBatch:
                 own = None if is_record is None else is_record[start : start + size]
                 yield cls(part, own)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A slice of a batch would take all buffers of the batch along.
+        sink = arrow().BufferOutputStream()
+        with arrow().ipc.new_stream(sink, self.columns.schema) as stream:
+            stream.write_batch(self.columns)
+        return _row_batch, (pickle.PickleBuffer(sink.getvalue()), self.is_record)
+
     @property
     def n_bytes(self) -> int:
         """Memory of the cells, without memory that batches share."""
@@ -278,6 +287,12 @@ class RowBatch:
         return RowBatch(arrow().record_batch(columns, names=names), self.is_record)
 
 
+def _row_batch(stream: Any, is_record: Any) -> RowBatch:
+    """A batch whose cells are parts of a stream of Arrow."""
+    reader = arrow().ipc.open_stream(arrow().py_buffer(stream))
+    return RowBatch(reader.read_next_batch(), is_record)
+
+
 # ------------------------------------------------ KeptCells: one reading for many fits
 # A search reads a table as often as all of its fits and scores together. Cells are kept
 # as they were read: they have the same bits for every candidate, however it encodes
@@ -292,10 +307,10 @@ _TEXT_BYTES, _ROW_BYTES = 4, 1
 class KeptCells:
     """Cells of one pass over a source, for later passes of the same session. Private.
 
-    Of records they are kept if they take at most `memory` bytes by the number of rows
-    and the types of columns, which are public. The number of rows of users is private:
-    theirs are kept up to as many bytes, which time and memory may reveal, and nothing
-    else does.
+    Of records they are kept if there is room for them by the number of rows and the
+    types of columns, which are public. The number of rows of users is private: theirs
+    are kept as long as they have room, which time, memory and the disk may reveal, and
+    nothing else does.
 
     Parameters
     ----------
@@ -304,7 +319,7 @@ class KeptCells:
         Columns that every pass reads.
     n_rows : int
     is_of_users : bool
-    memory : float
+    room : Room
     """
 
     def __init__(
@@ -313,9 +328,9 @@ class KeptCells:
         names: tuple[str, ...],
         n_rows: int,
         is_of_users: bool,
-        memory: float,
+        room: Room,
     ) -> None:
-        self.memory = memory
+        self.room = room
         self._schema, self._names, self._n_rows = schema, names, n_rows
         self._is_of_users, self._order = is_of_users, ""
         self._kept: KeptRows[RowBatch] | None = None
@@ -333,11 +348,11 @@ class KeptCells:
         kept = self._kept if self._order == order else None
         if kept is None or not set(names) <= set(self._names):
             wanted = tuple(dict.fromkeys((*names, *self._names)))
-            if not self._has_room(wanted):
+            room = self._room_for(wanted)
+            if room == NO_ROOM:
                 return read(names)
             self._kept = None  # before another takes its room
-            most = self.memory if self._is_of_users else math.inf
-            kept = self._kept = KeptRows(most)
+            kept = self._kept = KeptRows(room)
             self._names, self._order = wanted, order
         known = self._names
         # A generator: `map` would end quietly if a batch raised StopIteration.
@@ -349,11 +364,11 @@ class KeptCells:
         """Memory of the kept cells of records; public."""
         return 0.0 if self._kept is None else self._bytes_of(self._names)
 
-    def _has_room(self, names: tuple[str, ...]) -> bool:
-        """Whether columns may be kept; public."""
+    def _room_for(self, names: tuple[str, ...]) -> Room:
+        """Where columns are kept; public."""
         if self._is_of_users:
-            return self.memory > 0
-        return self._bytes_of(names) <= self.memory
+            return self.room
+        return self.room.for_all(self._bytes_of(names))
 
     def _bytes_of(self, names: tuple[str, ...]) -> float:
         types = [self._schema.field(name).type for name in names]

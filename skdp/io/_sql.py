@@ -107,8 +107,11 @@ class SqlSource(TableSource):
         Number of rows that are read at once. It changes no result.
     memory : int, default=2^30
         Bytes of rows that may be kept in memory after the first reading; see
-        ``docs/guide/large_tables.md``. With fewer bytes than the rows need, they are
-        read anew in every pass of a model. It changes no result.
+        ``docs/guide/large_tables.md``. It changes no result.
+    disk : int or None, default=None
+        Bytes of rows that may be written to a temporary file, if `memory` is too
+        small for them. None: half of what is free. 0: no file; rows that need more than
+        `memory` are read anew in every pass of a model. It changes no result.
     n_readers : int in [1, 64], default=1
         Number of connections that read parts of a PostgreSQL table at the same time,
         all in one snapshot. It changes no result. Ordered readings have one reader;
@@ -153,6 +156,7 @@ class SqlSource(TableSource):
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
         memory: int = MEMORY,
+        disk: int | None = None,
         n_readers: int = 1,
     ) -> None:
         arrow()
@@ -179,6 +183,7 @@ class SqlSource(TableSource):
                 groups=groups,
                 batch_size=batch_size,
                 memory=memory,
+                disk=disk,
             )
         self._check_order()
 

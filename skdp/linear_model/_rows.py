@@ -28,7 +28,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 from skdp.tables._centred import bytes_of_cells
-from skdp.tables._source import STORED_BYTES, Source, bytes_to_keep, keeps_grid
+from skdp.tables._source import NO_ROOM, STORED_BYTES, Source, bytes_to_keep, room_for
 
 # In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100
@@ -207,7 +207,7 @@ def warn_of_rereading(source: Source, planned: PlannedFit[Any, Any]) -> None:
     Whether rows of users are kept is private, and nothing is said of it.
     """
     facts, shape = source.facts, (planned.problem.n_samples, planned.problem.n_features)
-    if facts.is_of_users or facts.holds_rows or keeps_grid(source, *shape):
+    if facts.is_of_users or facts.holds_rows or room_for(source, *shape) != NO_ROOM:
         return
     plan = planned.solver.plan(planned.problem)
     if plan is not None and plan.n_passes <= _FEW_PASSES:
@@ -215,10 +215,11 @@ def warn_of_rereading(source: Source, planned: PlannedFit[Any, Any]) -> None:
     many = "each pass reads" if plan is None else f"{plan.n_passes} passes read"
     most = bytes_to_keep(source, *shape) / facts.n_partitions
     warn_once(
-        f"The memory of a source should hold its rows. Got memory={facts.memory}, so "
-        f"that {many} and encode the table anew. Make the source with memory="
-        f"{math.ceil(most)} or more if the machine has so many bytes, or choose a "
-        "solver of few passes.",
+        "A source should have room for its rows, in memory or in a temporary file. Got "
+        f"memory={facts.memory} and {facts.disk} bytes on the disk, so that {many} and "
+        f"encode the table anew. Make the source with memory={math.ceil(most)} or more "
+        "if the machine has so many bytes, with disk=None if twice as many are free "
+        "for temporary files, or choose a solver of few passes.",
         UserWarning,
     )
 

@@ -46,14 +46,7 @@ from skdp.sums._grid_rows import (
     scale_of,
 )
 from skdp.tables._centred import CentredMatrix
-from skdp.tables._source import (
-    Block,
-    KeptRows,
-    Source,
-    are_uncounted,
-    keeps_grid,
-    most_kept,
-)
+from skdp.tables._source import Block, KeptRows, Source, are_uncounted, room_for
 from skdp.tables._views import ColumnsOf, Encoded
 
 if TYPE_CHECKING:
@@ -150,8 +143,8 @@ class ExactSum(ABC):
 
     def __init__(self, source: Source, objective: Any) -> None:
         self._source, self._objective = source, objective
-        self._kept: KeptRows[Block] = KeptRows(most_kept(source))
-        self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
+        self._room = room_for(source, objective.n_samples, objective.n_features)
+        self._kept: KeptRows[Block] = KeptRows(self._room)
 
     @abstractmethod
     def whole_sums(self, weights: Any, rows: IntArray | None = None) -> Sums:
@@ -175,7 +168,7 @@ class ExactSum(ABC):
     def _blocks(self, rows: IntArray | None) -> Iterator[Block]:
         if rows is not None:
             return self._drawn(rows)
-        return self._kept.passed(self._read) if self._keeps else self._read()
+        return self._kept.passed(self._read)
 
     def _read(self) -> Iterator[Block]:
         # A generator: `map` would end quietly if a block raised StopIteration.

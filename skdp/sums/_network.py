@@ -17,7 +17,7 @@ from skdp.sums._adder import cut, joined, present_rows, weighed, without_nulls
 from skdp.sums._exact import Sums, WholeSum, blocks_of, chosen, on_grid
 from skdp.sums._gradient_sum import ExactSum, GridPair, ReaderQuery, residual_of
 from skdp.sums._grid_rows import DenseGrid, GridRows, gridded, squares_of
-from skdp.tables._source import Block, Source
+from skdp.tables._source import NO_ROOM, Block, Source
 
 # ----------------------------------------------- Layers forwards and backwards on grids
 # Inputs of hidden layers and back-propagated derivatives are integers times a power of
@@ -236,7 +236,7 @@ class ExactNetworkSum(ExactSum):
     def _drawn(self, rows: IntArray) -> Iterator[Block]:
         """Present records of several blocks together: a sample has few of each."""
         drawn: Iterator[Block]
-        if self._keeps:
+        if self._room != NO_ROOM:
             kept = chosen(self._kept.passed(self._read), rows)
             drawn = (present_rows(block) for block in kept)
         else:

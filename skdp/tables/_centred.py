@@ -18,9 +18,9 @@ from skdp.tables._source import (
     Block,
     KeptRows,
     Remote,
+    Room,
     Source,
-    keeps_grid,
-    most_kept,
+    room_for,
 )
 
 # With at least so many numbers in a table in memory, compiled code for cells saves more
@@ -376,7 +376,7 @@ class _Transposed:
 
 
 class CentredSource(Source):
-    """The centred rows of a source, computed once if they are kept (`keeps_grid`).
+    """The centred rows of a source, computed once if they are kept (`room_for`).
 
     Parameters
     ----------
@@ -384,8 +384,8 @@ class CentredSource(Source):
     encode : callable
         Maps the source's rows to rows of norm at most 1, each separately.
     centring : Centring
-    keeps : bool or None, default=None
-        Whether rows are kept, for a part of a table on a worker, where the size of the
+    room : Room or None, default=None
+        Where rows are kept, for a part of a table on a worker, where the size of the
         whole table is not known. None: follows from the facts of the source.
     """
 
@@ -394,7 +394,7 @@ class CentredSource(Source):
         source: Source,
         encode: Any,
         centring: Centring,
-        keeps: bool | None = None,
+        room: Room | None = None,
     ) -> None:
         self._source, self._encode, self._centring = source, encode, centring
         facts, d = source.facts, len(centring.centre)
@@ -412,15 +412,17 @@ class CentredSource(Source):
             amplification=max([centring.amplification, *amplified]),
             cells=sum(X.basis.shape[0] for X in own),
         )
-        self._keeps = keeps_grid(self, facts.n_samples, d) if keeps is None else keeps
-        self._kept: KeptRows[Block] = KeptRows(most_kept(self))
+        self._room = room_for(self, facts.n_samples, d) if room is None else room
+        self._kept: KeptRows[Block] = KeptRows(self._room)
+        if self._room.disk:  # readers would write the same rows once more
+            self.facts = replace(self.facts, memory=0.0, disk=0.0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copy the arguments only: rows stay where they are.
-        return type(self), (self._source, self._encode, self._centring, self._keeps)
+        return type(self), (self._source, self._encode, self._centring, self._room)
 
     def blocks(self) -> Iterator[Block]:
-        return self._kept.passed(self._read) if self._keeps else self._read()
+        return self._kept.passed(self._read)
 
     @property
     def remote(self) -> Remote | None:

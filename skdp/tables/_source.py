@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._arrays import FloatArray, IntArray
+from skdp.tables._block_file import BlockFile
 
 # -------------------------------------------------------- Records, and facts about them
 
@@ -82,9 +83,8 @@ class Remote(Protocol):
 SHARE_BITS = 20
 # Default of the memory for rows of a source.
 MEMORY = 2**30
-# Largest number of bytes, on their grid, of a number of dense rows, and of a stored
-# number of sparse rows.
-_DENSE_BYTES, STORED_BYTES = 4, 24
+# Largest number of bytes, on its grid, of a stored number of sparse rows.
+STORED_BYTES = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +123,10 @@ class Facts:
     row_bytes : float, default=inf
         Largest number of bytes of a row on its grid, if it is below `STORED_BYTES` for
         each feature. Not of dense rows.
-    memory : float, default=2^30
-        Largest number of bytes of rows that are kept between readings, in each of
-        `n_partitions` places, if the rows are not in memory.
+    memory, disk : float, default=2^30 and 0
+        Largest numbers of bytes of rows that are kept between readings, in memory and
+        in a temporary file, in each of `n_partitions` places, if the rows are not in
+        memory.
     amplification : float, default=1.0
         Bound on the terms of a row's products, in units of the row.
     cells : int, default=0
@@ -146,6 +147,7 @@ class Facts:
     n_partitions: int = 1
     row_bytes: float = math.inf
     memory: float = MEMORY
+    disk: float = 0.0
     amplification: float = 1.0
     cells: int = 0
 
@@ -208,21 +210,54 @@ def has_shares(present: NDArray[Any] | None) -> bool:
     return present is not None and present.dtype != np.bool_
 
 
-# ------------------------------------------------------------- Rows kept between passes
+# ----------------------------------------------------- Whether rows are kept, and where
+# The decision follows from declared numbers of rows and from types of columns, and not
+# from what cells hold.
 
 
-def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
-    """Whether rows on their grid are kept from one pass to the next; public.
+@dataclass(frozen=True)
+class Room:
+    """Largest numbers of bytes of rows that are kept; public.
 
-    If rows are kept, a source need not return the same rows in later readings. Rows of
-    users are kept as long as they take at most `most_kept` bytes.
+    Parameters
+    ----------
+    memory : float
+        In memory, which is filled first.
+    disk : float, default=0
+        In a temporary file.
+    """
+
+    memory: float
+    disk: float = 0.0
+
+    def for_all(self, n_bytes: float) -> Room:
+        """Room in which rows of at most `n_bytes` are surely kept, or `NO_ROOM`."""
+        if n_bytes <= self.memory:
+            return UNLIMITED
+        if n_bytes <= self.memory + self.disk:
+            return Room(self.memory, math.inf)
+        return NO_ROOM
+
+
+NO_ROOM, UNLIMITED = Room(0.0), Room(math.inf)
+# Largest number of bytes of a number of dense rows on their grid.
+_DENSE_BYTES = 4
+
+
+def room_for(source: Source, n_samples: int, n_features: int) -> Room:
+    """Where rows on their grid are kept from one pass to the next; public.
+
+    If rows are kept, a source need not return the same rows in later readings. How many
+    rows users have is private: theirs are kept as long as they have room.
     """
     facts = source.facts
+    limits = Room(facts.memory, facts.disk)
     if are_uncounted(source):
-        return facts.memory > 0
+        return limits
+    if facts.is_stable or facts.holds_rows:
+        return UNLIMITED if facts.is_stable else NO_ROOM
     most = bytes_to_keep(source, n_samples, n_features)
-    is_little = most <= facts.memory * facts.n_partitions
-    return facts.is_stable or (not facts.holds_rows and is_little)
+    return limits.for_all(most / facts.n_partitions)
 
 
 def bytes_to_keep(source: Source, n_samples: int, n_features: int) -> float:
@@ -233,14 +268,12 @@ def bytes_to_keep(source: Source, n_samples: int, n_features: int) -> float:
     return n_samples * of_row
 
 
-def most_kept(source: Source) -> float:
-    """Largest number of bytes of kept rows; if there are more, none is kept."""
-    return source.facts.memory if are_uncounted(source) else math.inf
-
-
 def are_uncounted(source: Source) -> bool:
     """Whether no public fact bounds the number of rows, as for users in a source."""
     return source.facts.is_of_users and not source.facts.holds_rows
+
+
+# ----------------------------------------------------------------- Blocks that are kept
 
 
 class Sized(Protocol):
@@ -263,26 +296,36 @@ class KeptRows(Generic[Blocks]):
 
     Parameters
     ----------
-    most_bytes : float
-        Blocks are kept if they take at most this memory.
+    room : Room
     """
 
-    def __init__(self, most_bytes: float) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self._blocks: list[Blocks] | None = None
+        self._file: BlockFile | None = None
 
     def passed(self, read: Callable[[], Iterable[Blocks]]) -> Iterator[Blocks]:
         """One pass; `read` is called if no blocks are kept."""
         if self._blocks is not None:
             yield from self._blocks
+            if self._file is not None:
+                yield from self._file.blocks()
             return
-        kept, n_bytes = list[Blocks](), 0
+        if self._room == NO_ROOM:
+            yield from read()
+            return
+        kept, file, n_bytes = list[Blocks](), None, 0
         for block in read():
             n_bytes += block.n_bytes
-            kept.append(block)
-            if n_bytes > self._most_bytes:
-                kept.clear()
-                self._most_bytes = -1.0  # later passes keep nothing either
+            if n_bytes <= self._room.memory:
+                kept.append(block)
+            elif self._room != NO_ROOM:
+                file = BlockFile() if file is None else file
+                is_within = n_bytes <= self._room.memory + self._room.disk
+                if not (is_within and file.add(block)):
+                    self._room = NO_ROOM  # later passes keep nothing either
+                    kept.clear()
+                    file = None
             yield block
-        if n_bytes <= self._most_bytes:
-            self._blocks = kept
+        if self._room != NO_ROOM:
+            self._blocks, self._file = kept, file

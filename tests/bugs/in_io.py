@@ -311,12 +311,11 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
-        "whatever there is room for is taken for the whole table",
+        "a table that has no room is taken for one without rows",
         "order",
         "skdp/tables/_source.py",
-        "                kept.clear()\n"
-        "                self._most_bytes = -1.0  # later passes keep nothing either\n",
-        "                kept.pop()\n                n_bytes -= block.n_bytes\n",
+        "        if self._room != NO_ROOM:\n",
+        "        if True:\n",
         (
             "tests/io/test_kept_rows.py::"
             "test_kept_or_not_bits_of_users_are_those_of_memory",
@@ -326,11 +325,30 @@ BUGS: list[Bug] = [
         "what cells take decides whether a search keeps them",
         "fact",
         "skdp/io/_session.py",
-        "            most = self.memory if self._is_of_users else math.inf\n",
-        "            most = self.memory // 2\n",
+        "        return self.room.for_all(self._bytes_of(names))\n",
+        "        return Room(self.room.memory // 2)\n",
         (
             "tests/io/test_shared_passes.py::"
             "test_no_cell_decides_whether_cells_are_kept",
+        ),
+    ),
+    Bug(
+        "rows go into a file that outlives the process",
+        "fact",
+        "skdp/tables/_block_file.py",
+        "tempfile.TemporaryFile(buffering=0)\n",
+        "tempfile.NamedTemporaryFile(buffering=0, delete=False)\n",
+        ("tests/io/test_rows_on_disk.py::test_no_file_is_left_however_a_process_ends",),
+    ),
+    Bug(
+        "a full disk ends a fit after its commit",
+        "fact",
+        "skdp/tables/_block_file.py",
+        "        except OSError:\n            return False\n        self._pieces",
+        "        except ValueError:\n            return False\n        self._pieces",
+        (
+            "tests/io/test_rows_on_disk.py::"
+            "test_a_disk_that_fills_up_during_a_fit_changes_no_bit",
         ),
     ),
     Bug(

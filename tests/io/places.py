@@ -134,10 +134,11 @@ def kept():
         connection.close()
 
 
-def keeps(monkeypatch, n_bytes):
-    """All sources keep rows of at most this memory, whatever their `memory`."""
-    limit = property(lambda source: n_bytes, lambda source, given: None)
-    monkeypatch.setattr(TableSource, "memory", limit, raising=False)
+def keeps(monkeypatch, n_bytes, disk=0):
+    """All sources keep rows of at most this memory and `disk`, whatever they say."""
+    for name, limit in (("memory", n_bytes), ("disk", disk)):
+        fixed = property(lambda source, limit=limit: limit, lambda source, given: None)
+        monkeypatch.setattr(TableSource, name, fixed, raising=False)
 
 
 def in_files(frame, folder, *, n_files=1, batch_size=1 << 14, **facts):

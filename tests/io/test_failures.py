@@ -177,7 +177,7 @@ def test_rows_that_fail_to_convert_are_null_records(tmp_path):
     model().fit(source)
 
 
-@pytest.mark.filterwarnings("ignore:The memory of a source")
+@pytest.mark.filterwarnings("ignore:A source should have room")
 def test_another_connection_changes_nothing_of_a_fit(tmp_path):
     """One transaction: what others commit meanwhile is not seen."""
     frame = numbers()

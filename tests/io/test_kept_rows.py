@@ -29,7 +29,7 @@ from skdp.exceptions import SourceError
 from skdp.sums import _gradient_sum
 from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.sums._network import ExactNetworkSum
-from skdp.tables._source import KeptRows
+from skdp.tables._source import KeptRows, Room
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import (
@@ -192,7 +192,7 @@ def test_a_fit_says_before_it_that_rows_will_be_read_anew(tmp_path, passes):
     frame, most = places.numbers(), N * (len(FEATURES) * 4 + 8)
     bits = [weights_of(clone(DEFAULT).fit(frame[FEATURES], frame["y"]))]
     for memory, is_enough in ((most, True), (most - 1, False), (0, False)):
-        source = places.in_files(frame, tmp_path / "rows", memory=memory)
+        source = places.in_files(frame, tmp_path / "rows", memory=memory, disk=0)
         passes.clear()
         model = clone(DEFAULT)
         told = warned_of_memory(model, source)
@@ -213,7 +213,7 @@ def test_a_fit_says_before_it_that_rows_will_be_read_anew(tmp_path, passes):
 def test_nothing_is_said_of_few_passes_or_of_users(given, tmp_path):
     frame = table()
     facts = facts_of(frame) if "privacy_unit" in given else {}
-    source = places.in_files(frame, tmp_path / "rows", memory=0, **facts)
+    source = places.in_files(frame, tmp_path / "rows", memory=0, disk=0, **facts)
     model = DPLogisticRegression(classes=[0, 1], columns=COLUMNS, epsilon=10.0)
     if "solver" in given:
         model = DPLinearRegression(columns=COLUMNS, epsilon=10.0, target_bounds=(0, 1))
@@ -244,8 +244,8 @@ def test_how_often_records_are_read_follows_from_no_cell(tmp_path, monkeypatch, 
         limited(monkeypatch, n_bytes)
         of_many, of_few = readings(tmp_path, passes)
         assert of_many == of_few
-    monkeypatch.setattr(_gradient_sum, "keeps_grid", lambda *given: True)  # a twin
-    monkeypatch.setattr(_gradient_sum, "most_kept", lambda source: BETWEEN)
+    room = Room(BETWEEN)
+    monkeypatch.setattr(_gradient_sum, "room_for", lambda *given: room)  # a twin
     of_many, of_few = readings(tmp_path, passes)
     assert of_many > of_few
 
@@ -258,8 +258,8 @@ class Watched(KeptRows):
 
     made: ClassVar[weakref.WeakSet[Watched]] = weakref.WeakSet()
 
-    def __init__(self, most_bytes):
-        super().__init__(most_bytes)
+    def __init__(self, room):
+        super().__init__(room)
         self.made.add(self)
 
 

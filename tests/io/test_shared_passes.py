@@ -38,7 +38,7 @@ from skdp.io._scores import SourceScores
 from skdp.io._session import KeptCells, RowBatch
 from skdp.model_selection import resolve_scoring
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.tables._source import KeptRows
+from skdp.tables._source import NO_ROOM, UNLIMITED, Room
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import MOST, facts_of, table
@@ -373,15 +373,15 @@ def test_no_cell_decides_whether_cells_are_kept(tmp_path, keeps, monkeypatch):
     assert set(readings(tmp_path, words)) == {3}
     # The twin: by what they take.
     keeps(N * OF_ROW)
-    monkeypatch.setattr(KeptCells, "_has_room", lambda self, names: True)
-    monkeypatch.setattr(_session, "KeptRows", lambda most: KeptRows(N * OF_ROW))
+    monkeypatch.setattr(KeptCells, "_room_for", lambda self, names: Room(N * OF_ROW))
     assert len(set(readings(tmp_path, words))) > 1
 
 
 def test_cells_of_unbounded_size_are_not_kept():
     types = {"text": pa.string(), "list": pa.list_(pa.int8()), "date": pa.date32()}
-    cells = KeptCells(pa.schema(list(types.items())), (), 10, False, 2**30)
-    assert [cells._has_room((name,)) for name in types] == [True, False, True]
+    cells = KeptCells(pa.schema(list(types.items())), (), 10, False, Room(2**30))
+    kept = [cells._room_for((name,)) for name in types]
+    assert kept == [UNLIMITED, NO_ROOM, UNLIMITED]
 
 
 # ---------------------------------------------------------------- one pass, by itself
@@ -395,7 +395,7 @@ def batches(names):
 
 def test_columns_are_read_together_with_those_that_are_kept():
     schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.float64())])
-    cells = KeptCells(schema, ("a",), 2, False, 2**30)
+    cells = KeptCells(schema, ("a",), 2, False, Room(2**30))
     asked = [("b",), ("a", "b"), ("c", "a"), ("b",), ("c", "b", "a")]
     for names in asked:
         for batch in cells.passed(names, "", batches):

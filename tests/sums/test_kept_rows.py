@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import CentredMatrix, StateRows
 from skdp.tables._coded import CodeBasis, CodeRows
-from skdp.tables._source import KeptRows
+from skdp.tables._source import KeptRows, Room
 
 N = 3000
 
@@ -28,7 +28,7 @@ BLOCKS = [Rows(3), Rows(4), Rows(5)]
 
 def passes(most_bytes, n_passes=3):
     """What each pass shows, and how often it was read."""
-    kept, readings = KeptRows(most_bytes), []
+    kept, readings = KeptRows(Room(most_bytes)), []
 
     def read():
         readings.append(1)
@@ -45,7 +45,7 @@ def test_all_rows_are_kept_or_none(most_bytes, n_readings):
 
 
 def test_a_pass_that_did_not_end_keeps_nothing():
-    kept = KeptRows(np.inf)
+    kept = KeptRows(Room(np.inf))
     assert list(islice(kept.passed(lambda: BLOCKS), 1)) == BLOCKS[:1]
     assert list(kept.passed(lambda: BLOCKS)) == BLOCKS
     assert list(kept.passed(list)) == BLOCKS

@@ -45,6 +45,7 @@ TOLD = Facts(
     n_partitions=3,
     row_bytes=2.0,
     memory=11,
+    disk=12,
     amplification=7.0,
     cells=9,
 )
@@ -80,6 +81,8 @@ VIEWS = {
         {
             "is_row_major": False,
             "is_stable": False,
+            "memory": 0.0,
+            "disk": 0.0,
             "amplification": CENTRING.amplification,
             "cells": 0,
         },

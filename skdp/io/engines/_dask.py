@@ -454,9 +454,13 @@ class DaskSource(TableSource):
         Number of rows that are processed at once. It changes no result.
     memory : int, default=2^30
         Bytes of rows that may be kept in memory after the first reading by each
-        worker; see
-        ``docs/guide/large_tables.md``. With fewer bytes than the rows need, they are
-        read anew in every pass of a model. It changes no result.
+        worker; see ``docs/guide/large_tables.md``. It
+        changes no result.
+    disk : int or None, default=None
+        Bytes of rows that each worker may write to a temporary file if `memory` is too
+        small for them. None: half of what is free on the client's disk. 0: no file;
+        rows that need more than `memory` are read anew in every pass of a model. It
+        changes no result.
 
     Raises
     ------
@@ -495,6 +499,7 @@ class DaskSource(TableSource):
         groups: str | None = None,
         batch_size: int = BATCH_SIZE,
         memory: int = MEMORY,
+        disk: int | None = None,
     ) -> None:
         arrow()
         _check_client(client)
@@ -509,6 +514,7 @@ class DaskSource(TableSource):
             groups=groups,
             batch_size=batch_size,
             memory=memory,
+            disk=disk,
         )
 
     @property

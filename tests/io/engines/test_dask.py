@@ -34,6 +34,7 @@ from skdp.io.engines._dask import DaskParts, _divided
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.tables._memory import MemorySource
+from skdp.tables._source import NO_ROOM
 from tests.gradients import exact_sum
 from tests.io import places
 from tests.io.cluster import client, heal, kill
@@ -120,8 +121,8 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
     def keeps():
         stream = rows.with_targets(None)
         facts = received(sent(source), lambda *told: told)
-        assert facts[-2:] == (stream.facts.n_partitions, source.memory)
-        return exact_sum(stream, objective)._keeps
+        assert facts[-3:] == (stream.facts.n_partitions, source.memory, source.disk)
+        return exact_sum(stream, objective)._room != NO_ROOM
 
     places.keeps(monkeypatch, 4 * 3 * N // 2)
     assert source.during(keeps)
@@ -470,7 +471,7 @@ def test_tables_and_ledgers_are_not_sent(tmp_path):
     books = BudgetLedger(tmp_path / "books.db", epsilon=1.0, delta=1e-6)
     message = sent((source, books, [1, 2]))
     table, nothing, rest = received(message, lambda *facts: facts)
-    assert table == ("y", source.batch_size, (), 1, source.memory)
+    assert table[:5] == ("y", source.batch_size, (), 1, source.memory)
     assert (nothing, rest) == (None, [1, 2])
     # Nobody else reads it.
     with pytest.raises(pickle.UnpicklingError):
