@@ -164,14 +164,23 @@ class Signal:
         )
 
     def _where_it_ends(self) -> str:
-        enough = rounded(self._records_for(self.constant_from), 2)
-        little = rounded(self.records_for_little_noise, 2)
+        enough = _rounded_up(self._records_for(self.constant_from))
+        little = _rounded_up(self.records_for_little_noise)
         return f"{enough} {self.counted} or more (the noise is small from {little} on)"
 
 
 def rounded(number: float, digits: int) -> str:
     """The number in words, rounded to this many significant digits."""
     return f"{float(f'{number:.{digits - 1}e}'):,.10g}"
+
+
+def _rounded_up(number: int) -> str:
+    """At least the number, with two significant digits, so that the advice is enough.
+
+    One record more is asked for, since noise dominates at the limit itself.
+    """
+    unit = 10 ** max(len(str(number + 1)) - 2, 0)
+    return f"{-(-(number + 1) // unit) * unit:,}"
 
 
 def _small_delta(n_samples: int) -> float:
@@ -301,10 +310,10 @@ class Forecast(Signal):
         )
         if self.half_at is None:
             raise ValueError(
-                "The forecast must be for the default solver of linear models and a "
+                "The forecast must be that of a linear model with solver='auto' and a "
                 f"delta above 0 to give an epsilon. Got solver={self.solver!r}, delta="
-                f"{self.delta:g}. Use solver='auto' and a delta such as 1e-6, or "
-                "compare noise_to_signal."
+                f"{self.delta:g}. Ask DPLogisticRegression or DPLinearRegression with "
+                "the same columns, or compare noise_to_signal."
             )
         # Where the ratio is constant_from itself, the model is the constant.
         ratio = min(self.half_at * (1 / score - 1), 0.999 * self.constant_from)
@@ -460,7 +469,8 @@ class PrivateEstimator(StoredEstimator):
             if self.ledger.unit != unit:
                 raise ValueError(
                     f"The ledger's unit must be {unit!r} for this estimator. "
-                    f"Got {self.ledger.unit!r}. Use a ledger that counts {unit}s."
+                    f"Got {self.ledger.unit!r}. Make one with BudgetLedger(path, "
+                    f"..., unit={unit!r}, adjacency={relation!r})."
                 )
             is_private = budget.is_finite and seed is None
             self.ledger.check_accepts(adjacency=relation, is_private=is_private)
@@ -529,6 +539,8 @@ class PrivateEstimator(StoredEstimator):
         if any(_HOPELESS in each for each in self.privacy_.warnings):
             return []  # said before the fit
         remedies = ["more records", "a larger epsilon", *self._remedies_of_constant()]
+        if getattr(self, "target_bounds", None) is not None:
+            remedies.append("target_bounds that hold the targets, and little else")
         message = (
             "The released model is a constant, which predicts the same for every row: "
             "noise hid what the columns say, and every weight is 0. Use "

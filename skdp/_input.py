@@ -62,7 +62,7 @@ _IMPUTE_TEXT = (
     "DeclaredOneHotEncoder encodes missing text as zeros."
 )
 _IMPUTE_NAN = (
-    "Impute with DPSimpleImputer or by a declared rule; another imputer that learns "
+    "Impute with DPSimpleImputer or by a fixed rule; another imputer that learns "
     "from the data is not private."
 )
 _NAMELESS = (
@@ -70,7 +70,7 @@ _NAMELESS = (
     "set_output(transform='pandas')."
 )
 _CLIP_INFINITY = (
-    "Clip to finite numbers by a declared rule, such as FunctionTransformer(np.clip, "
+    "Clip to finite numbers by a fixed rule, such as FunctionTransformer(np.clip, "
     "kw_args={'a_min': low, 'a_max': high}); imputers do not replace infinity."
 )
 _NOT_NUMBERS = (
@@ -279,7 +279,7 @@ def _check_kind(X: Any, remedy: str) -> None:
     if np.ma.isMaskedArray(X):
         raise TypeError(
             "The X argument must be an array without a mask. Got a masked array, whose "
-            "masked entries would be used as data. Impute them by a declared rule."
+            "masked entries would be used as data. Impute them by a fixed rule."
         )
     dtype = getattr(X, "dtype", None)
     found = getattr(dtype, "kind", "")
@@ -297,7 +297,7 @@ def _check_kind(X: Any, remedy: str) -> None:
     if bad:
         raise ValueError(
             f"The columns of X must be numeric. Got other kinds in the columns {bad}. "
-            f"{remedy} Convert dates to numbers by a declared rule."
+            f"{remedy} Convert dates to numbers by a fixed rule."
         )
 
 
@@ -402,13 +402,14 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
             "may occur with classes=[...]."
         )
     kinds = _kind_of_labels(classes), _kind_of_labels(y)
-    got = "other labels"
+    got = "other labels, which are not shown since they may be private"
     if None not in kinds and kinds[0] != kinds[1]:
         got = f"{kinds[1]} in y, and {kinds[0]} in 'classes'"
     codes = without_data(
         lambda: _codes(classes, y),
         f"The labels in y must be among those declared in 'classes'. Got {got}. "
-        "Declare every label that may occur, with the same type: 1 is not '1'."
+        "Declare every label that may occur, with the same type: 1 is not '1'. Rows "
+        "without a label (NaN or None) must be left out by a fixed rule."
         + ("" if _are_counted(classes) else _COUNTED_ELSEWHERE),
     )
     if not declared:

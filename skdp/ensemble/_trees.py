@@ -535,7 +535,7 @@ def bins_of(
         raise ValueError(
             f"A declared column must have at most {MOST_BINS} bins, those of missing "
             f"values and of other categories included. Got more for {large}. Use fewer "
-            "knots or heaps, or join categories by a declared rule."
+            "knots or heaps, or join categories by a fixed rule."
         )
     return found
 

@@ -87,6 +87,9 @@ class PrivateScore:
 
     def _headline(self) -> str:
         error = f"standard error: {self.standard_error:.2g}"
+        if 2 * self.standard_error > abs(self.value):
+            error += "; noise hides this score: score more records, use a larger "
+            error += "epsilon, or clip errors with PrivateScoring"
         return f"{self.scoring} = {self.value:.6g} ({error})"
 
     def __repr__(self) -> str:

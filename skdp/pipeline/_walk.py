@@ -91,7 +91,7 @@ _BESIDES: dict[str, str] = {
     "OneVsRestClassifier": _VOTE,
     "OneVsOneClassifier": _VOTE,
     "TransformedTargetRegressor": "its transformer may learn from y, and check_inverse "
-    "looks at y; transform y by a declared rule before fit",
+    "looks at y; transform y by a fixed rule before fit",
 }
 
 

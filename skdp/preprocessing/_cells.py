@@ -38,7 +38,7 @@ TYPES: dict[str, Any] = {
     "date": (date, np.datetime64),
 }
 _REMEDIES = {
-    "number": "Convert it to numbers by a declared rule, or declare what it holds.",
+    "number": "Convert it by a fixed rule, as pd.to_numeric, or declare what it holds.",
     "string": "1 is not '1': convert it with astype(str), or declare what it holds.",
     "boolean": "Convert it to bool, or declare what it holds.",
     "date": "Parse it to a date without a time zone, or declare what it holds.",
@@ -113,7 +113,7 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
         raise ValueError(
             f"The column {name!r} must have no missing values (NaN, None, null), as "
             "declared. Got some. Declare missing=True before fit, which costs nothing, "
-            "or fill them by a declared rule."
+            "or fill them by a fixed rule."
         )
     values = plain_values(cells, declared)
     distinct = cells.distinct if declared.kind == "string" else None
@@ -414,7 +414,8 @@ def _check_names(names: tuple[str, ...], declared: Any, is_drop: bool) -> None:
         others = f", and {extra}, which are not declared" if extra else ""
         raise ValueError(
             f"The columns of X must be those that are declared. Got none named "
-            f"{absent}{others}. Rename columns as declared, or take declarations out."
+            f"{absent}{others}. Pass all declared columns, with the declared names; "
+            "before fit, a declaration can be taken out."
         )
     if extra and not is_drop:
         raise ValueError(

@@ -184,7 +184,7 @@ class RowNormClipper(
     before an estimator, and makes rows of known norm from the columns of several
     transformers.
 
-    **Privacy.** Costs nothing: each row is transformed separately by a declared rule.
+    **Privacy.** Costs nothing: each row is transformed separately by a fixed rule.
     The null record stays null.
 
     Parameters

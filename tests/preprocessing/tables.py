@@ -96,7 +96,7 @@ FORMS = [
 
 # What a table may not be, and what is said of it.
 REFUSED = [
-    (lambda X: X.rename(columns={"age": "years"}), "Rename columns as declared"),
+    (lambda X: X.rename(columns={"age": "years"}), "Pass all declared columns"),
     (lambda X: X.drop(columns="age"), r"none named \['age'\]"),
     (lambda X: X.assign(extra=1), "remainder='drop'"),
     (lambda X: X.assign(gain=np.nan), "'gain' must have no missing"),

@@ -227,10 +227,14 @@ class SpendStore:
             raise _damaged(self.path, "the table 'books' does not have one row")
         terms = _terms_of(self.path, books[0])
         if terms != self.terms:
-            told = ", ".join(f"{name}={value!r}" for name, value in vars(terms).items())
+            given = vars(self.terms)
+            both = [(k, v, given[k]) for k, v in vars(terms).items() if v != given[k]]
+            made = ", ".join(f"{name}={value!r}" for name, value, _ in both)
+            got = ", ".join(f"{name}={value!r}" for name, _, value in both)
             raise LedgerError(
-                f"The ledger {self.path!r} was made with {told}. Got other values. "
-                "Open it with the same values, or choose another path."
+                f"The ledger {self.path!r} was made with {made}. Got {got}. Use "
+                "BudgetLedger.open(path), which takes the values of the file, or "
+                "choose another path."
             )
         rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
         count, head = books[0][6:8]
