@@ -312,8 +312,8 @@ class Forecast(Signal):
             raise ValueError(
                 "The forecast must be that of a linear model with solver='auto' and a "
                 f"delta above 0 to give an epsilon. Got solver={self.solver!r}, delta="
-                f"{self.delta:g}. Ask DPLogisticRegression or DPLinearRegression with "
-                "the same columns, or compare noise_to_signal."
+                f"{self.delta:g}. Use DPLogisticRegression or DPLinearRegression with "
+                "solver='auto' and a delta such as 1e-6, or compare noise_to_signal."
             )
         # Where the ratio is constant_from itself, the model is the constant.
         ratio = min(self.half_at * (1 / score - 1), 0.999 * self.constant_from)

@@ -151,5 +151,5 @@ def test_a_score_is_reached_at_the_ratio_of_the_formula(score, adjacency):
 
 def test_an_epsilon_for_a_score_is_of_the_default_alone():
     for told in (forecast(1000, 3, delta=0.0), forecast(1000, 3, solver="noisy_gd")):
-        with pytest.raises(ValueError, match=r"Got solver=.*Use solver='auto'"):
+        with pytest.raises(ValueError, match=r"Got solver=.*Use DPLogisticRegression"):
             told.epsilon_for(0.5)
