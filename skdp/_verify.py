@@ -8,8 +8,8 @@ whether a program added the noise that its record describes.
 Gaussian noise alone and sums of pure epsilons are recomputed exactly, other events by
 an upper bound: losses are rounded to a grid on the private side (Doroshenko et al.
 2022, https://arxiv.org/abs/2207.04380), and added up by a Fourier transform that is
-tilted towards large losses. Exit status: 0 if every statement holds, 1 if one does not,
-2 if a file cannot be read or has an event that is unknown here.
+tilted towards large losses. Exit status: 0 if every statement holds, 1 if one does not
+or is not confirmed by the bound, 2 if a file cannot be read or checked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,37 @@ SMALL, COARSE = 1e-6, 1.5e-3
 # skdp rounds the least budgets up to 1e-6.
 SPARE, TINY = 0.01, 1e-6
 PURE = ("pure", "laplace", "bounded_range", "epsilon_delta")
-KNOWN = (*PURE, "gaussian", "poisson_gaussian", "objective", "selection", "non_private")
+# The fields of each event, with the least and the largest value or the allowed texts.
+SIZE, TIMES, UP = (1e-100, 1e100), (1, 2**53), (0.0, 1e8)
+NOISE = {"noise_multiplier": SIZE, "count": TIMES}
+LOSS = {"epsilon": SIZE, "count": TIMES}
+NAMES = ("zero_out", "replace_one")
+FIELDS: dict[str, dict[str, Any]] = {
+    "gaussian": NOISE,
+    "laplace": NOISE,
+    "pure": LOSS,
+    "bounded_range": LOSS,
+    "epsilon_delta": LOSS | {"delta": (0.0, 1.0)},
+    "poisson_gaussian": NOISE | {"sampling_rate": (1e-100, 1.0), "adjacency": NAMES},
+    "objective": {
+        "noise_multiplier": SIZE,
+        "log_determinant": UP,
+        "corners": TIMES,
+        "half_corners": (0, 2**53),
+        "curvature": UP,
+        "outputs": (1, 500),
+    },
+    "selection": {
+        "trial": ("gaussian", "pure"),
+        "family": ("negative_binomial", "poisson"),
+        "mean": (1e-9, 1e6),
+        "most": (1, 20_000),
+        "shape": (-1.0, 1e6),
+    },
+    "non_private": {},
+}
+# Largest numbers of worlds, of places of a grid, and of nested events.
+MANY, WIDE, DEEP = 4096, 2**24, 100
 _erfc = np.vectorize(math.erfc, otypes=[float])
 
 
@@ -64,8 +94,10 @@ def gaussian(mu: float, e: Any) -> Array:
 
 
 def least_epsilon(profile: Profile, delta: float) -> float:
-    """Smallest epsilon with profile(epsilon) <= delta, from above."""
+    """Smallest epsilon with profile(epsilon) <= delta, from above; inf at delta 0."""
     low = high = 0.0
+    if not delta > 0:  # noise alone never has a delta of 0
+        return math.inf
     while float(profile(np.array([high]))[0]) > delta:
         low, high = high, 2 * high + 1
         if high > 1e9:
@@ -142,6 +174,8 @@ def masses_of(leaf: Event, h: float, least: float, back: bool) -> tuple[int, Arr
     if leaf["event"] == "objective":
         while objective_above(leaf, np.array([high]))[0] > least:
             high *= 1.3
+        if high / h > WIDE:
+            raise ValueError("the losses need a finer grid than this file has")
         found = objective_above(leaf, np.arange(math.ceil(high / h) + 1) * h)
         return 0, -np.diff(np.minimum.accumulate(found), prepend=1.0)
     while tails(leaf, np.array([high]), back)[0][0] > least:
@@ -149,6 +183,8 @@ def masses_of(leaf: Event, h: float, least: float, back: bool) -> tuple[int, Arr
     while tails(leaf, np.array([low]), back)[0][0] < 1 - 1e-13:
         low *= 1.3
     k = math.floor(low / h)
+    if high / h - k > WIDE:
+        raise ValueError("the losses need a finer grid than this file has")
     t = np.arange(k, math.ceil(high / h) + 1) * h
     p, q = (np.maximum(-np.diff(x), 0.0) for x in tails(leaf, t, back))
     up = np.clip((p - np.exp(t[:-1]) * q) / -math.expm1(-h), 0.0, p)
@@ -177,12 +213,14 @@ def in_order(leaves: list[Event], delta: float, back: bool) -> Profile:
     def total(order: float) -> float:
         return float(np.dot(counts, growth(order)))
 
-    orders = np.geomspace(0.02, 60, 50) / sd
+    orders = np.geomspace(min(0.02 / sd, 0.5), 60 / sd, 100)
     tilt = float(min(orders, key=lambda x: (total(x) - math.log(delta)) / x))
     tilted, whole = growth(tilt), total(tilt)
     # Outside of these losses the tilted law has a mass below 1e-15.
     high = min((total(tilt + s) - whole + 35) / s for s in orders)
     low = max((whole - total(tilt - s) - 35) / s for s in orders)
+    if not (high - low) / h < WIDE:
+        raise ValueError("the losses need a finer grid than this file has")
     size, first = 2 ** math.ceil(math.log2((high - low) / h + 4)), math.floor(low / h)
     spectrum = np.ones(size // 2 + 1, dtype=complex)
     for (_, masses), place, n, log in zip(steps, places, counts, tilted, strict=True):
@@ -274,19 +312,67 @@ def selected(leaf: Event, delta: float) -> Event:
 # ----------------------------------------------------------------- Events, statements
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number, and not a Boolean."""
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def check_event(event: Any, relation: str, depth: int = 0) -> None:
+    """Raise ValueError unless an event has exactly its fields, with values in range."""
+    if not isinstance(event, dict) or depth > DEEP:
+        raise ValueError("an event must be an object, and not nested too deeply")
+    kind, fields = event.get("event"), {k: v for k, v in event.items() if k != "event"}
+    if kind in ("composed", "parallel"):
+        parts = fields.get("parts")
+        if list(fields) != ["parts"] or not isinstance(parts, list):
+            raise ValueError(f"an event of the kind {kind!r} must have a list of parts")
+        if kind == "parallel" and not parts:
+            raise ValueError("an event of the kind 'parallel' must have a part")
+        for part in parts:
+            check_event(part, relation, depth + 1)
+        return
+    if not isinstance(kind, str) or kind not in FIELDS:
+        raise ValueError(f"an event of the kind {kind!r} is unknown here")
+    if kind == "objective":
+        fields = {"outputs": 1} | fields
+    if set(fields) != set(FIELDS[kind]):
+        raise ValueError(f"an event of the kind {kind!r} has other fields")
+    for name, allowed in FIELDS[kind].items():
+        value = fields[name]
+        if name == "trial":
+            check_event(value, relation, depth + 1)
+            is_right = value["event"] in allowed
+        elif isinstance(allowed[0], str):
+            # Noise that hides a record's absence may not hide its exchange.
+            is_weak = value == "zero_out" and relation.startswith("replace")
+            is_right = value in allowed and not is_weak
+        else:
+            is_right = is_number(value) and allowed[0] <= value <= allowed[1]
+            is_right &= isinstance(allowed[0], float) or isinstance(value, int)
+            is_right |= name == "curvature" and value is None
+        if not is_right or (name == "delta" and not is_delta(value)):
+            raise ValueError(f"{name} of an event of the kind {kind!r} is out of range")
+
+
+def is_delta(value: Any) -> bool:
+    """Whether a value is 0, or from 1e-50 on and below 1."""
+    return is_number(value) and (value == 0 or 1e-50 <= value < 1)
+
+
 def worlds(event: Event) -> list[list[Event]]:
     """Lists of leaves, of which the one that costs most is charged.
 
     A record is in one of the disjoint sets of a parallel event.
     """
     if event["event"] == "composed":
-        choices = itertools.product(*map(worlds, event["parts"]))
+        each = [worlds(part) for part in event["parts"]]
+        if math.prod(map(len, each)) > MANY:
+            raise ValueError(f"disjoint sets make more than {MANY} combinations")
+        choices = itertools.product(*each)
         return [merged(itertools.chain(*choice)) for choice in choices]
     if event["event"] == "parallel":
         found = [world for part in event["parts"] for world in worlds(part)]
         return list({json.dumps(world): world for world in found}.values())
-    if event["event"] not in KNOWN:
-        raise ValueError(f"an event of the kind {event['event']!r} is unknown here")
     leaf = {
         "count": 1,
         "outputs": 1,
@@ -322,9 +408,10 @@ def box(epsilon: float, delta: float) -> Event:
 def boxed(leaves: list[Event], delta: float) -> tuple[list[Event], bool]:
     """Leaves without searches, each of which costs a share of delta, and if any was."""
     rest = [x for x in leaves if "trial" not in x]
-    searches = len(leaves) - len(rest)
-    share = delta / (searches + bool(rest) or 1)
-    return rest + [selected(x, share) for x in leaves if "trial" in x], searches > 0
+    searches = [x for x in leaves if "trial" in x]
+    share = delta / (sum(x["count"] for x in searches) + bool(rest) or 1)
+    found = [selected(x, share) | {"count": x["count"]} for x in searches]
+    return rest + found, bool(searches)
 
 
 def cost(leaves: list[Event], delta: float) -> tuple[float, bool]:
@@ -344,6 +431,8 @@ def cost(leaves: list[Event], delta: float) -> tuple[float, bool]:
         simple = math.fsum(x["count"] * x["epsilon"] for x in pure)
         mu = math.sqrt(math.fsum(map(spread, noise)))
         simple += least_epsilon(lambda e: gaussian(mu, e), left) if noise else 0.0
+    if len(pure) < len(leaves) and left <= SMALL * delta:
+        return math.inf, True  # no loss is the largest, and no delta is left
     is_endless = any(math.isinf(x["epsilon"]) for x in pure)
     if delta == 0 or len(noise) == len(leaves) or is_endless:
         return simple, not has_searches
@@ -379,18 +468,31 @@ def covers(leaves: list[Event], a: float, d: float, mu_squared: float) -> bool:
 
 def check_record(values: Event) -> tuple[bool, list[str]]:
     """Whether a record's epsilon is the cost of its event, and lines that say so."""
-    stated, delta = float(values["epsilon"]), float(values["delta"])
+    delta, is_private, relation = (
+        values[name] for name in ("delta", "is_private", "adjacency")
+    )
+    # An infinite epsilon is a text, since JSON has no such number.
+    stated = math.inf if values["epsilon"] == "inf" else values["epsilon"]
+    if not (is_number(stated) and stated >= 0) and stated != math.inf:
+        raise ValueError("epsilon must be a number of at least 0, or 'inf'")
+    if not is_delta(delta) or type(is_private) is not bool:
+        raise ValueError("delta and is_private must be as skdp writes them")
+    check_event(values["event"], str(relation))
     costs = [cost(world, delta) for world in worlds(values["event"])]
     found, is_exact = max(costs, key=lambda one: one[0])
     verdict, how = "holds", "exact" if is_exact else "an upper bound"
-    if found > stated * (1 + (SMALL if is_exact else COARSE)):
+    if not found <= stated * (1 + (SMALL if is_exact else COARSE)):
         verdict = "DOES NOT HOLD: the events cost more"
-    elif found < stated * (1 - SPARE) - TINY:
+        if not is_exact:
+            verdict = "DOES NOT FOLLOW: the bound is larger, so it is not confirmed"
+    elif not found >= stated * (1 - SPARE) - TINY:
         verdict = "DOES NOT MATCH: the events cost less, so one may be missing"
-    if not values["is_private"]:
+    if is_private == math.isinf(stated):
+        verdict = "DOES NOT MATCH: a private release has a finite epsilon, others not"
+    elif not is_private:
         verdict = "no privacy is stated"
     return not verdict.startswith("DOES"), [
-        f"{values['estimator']}, one {values['unit']}, {values['adjacency']}",
+        f"{values['estimator']!r}, one {values['unit']!r}, {relation!r}",
         f"  stated       epsilon {stated:.6g} at delta {delta:.4g}",
         f"  recomputed   epsilon {found:.6g}, {how}",
         f"  {verdict}",
@@ -404,7 +506,9 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
         (terms,) = connection.execute("SELECT * FROM books").fetchall()
         rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
     cap, cap_delta, adjacency, unit = terms[:4]
-    lines = [f"ledger, one {unit}, {adjacency}"]
+    if not (is_number(cap) and cap >= 0 and is_delta(cap_delta)):
+        raise ValueError("the cap must be as skdp writes it")
+    lines = [f"ledger, one {unit!r}, {adjacency!r}"]
     lines += [f"  stated       cap epsilon {cap:g} at delta {cap_delta:g}"]
     link = hashlib.sha256(repr((*terms[:6], *terms[8:])).encode()).hexdigest()
     for row in rows:
@@ -414,11 +518,15 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
         wrong.append("the chain of digests is broken: a release was changed or removed")
     spent, (c, d) = np.zeros(3), terms[8:]  # epsilon, delta, mu^2; what is set aside
     for number, _, _, _, _, event, charge in rows:
-        booked, leaves = json.loads(charge), worlds(json.loads(event))
+        booked, release = read_json(charge), read_json(event)
+        check_event(release, str(adjacency))
+        leaves = worlds(release)
         if "is_void" in booked:
             wrong.append(f"release {number} is not private, so no limit holds")
             break
-        one = [float(booked[name]) for name in ("epsilon", "delta", "mu_squared")]
+        one = [booked[name] for name in ("epsilon", "delta", "mu_squared")]
+        if not all(is_number(x) and x >= 0 for x in one):
+            raise ValueError(f"the charge of release {number} is out of range")
         if not all(covers(world, *one) for world in leaves):
             wrong.append(f"release {number} is charged too little")
         if spent[2] == 0 < one[2]:
@@ -428,7 +536,8 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
     limits = (c, d) if mu else (cap, cap_delta)
     if a > limits[0] * (1 + SMALL) or lost > limits[1] * (1 + SMALL):
         wrong.append("the charges exceed what is set aside for them")
-    if mu and gaussian(mu, cap - c) > (cap_delta - d) * (1 + SMALL):
+    left = cap_delta - d
+    if mu and not (left > 0 and gaussian(mu, cap - c) <= left * (1 + SMALL)):
         wrong.append("the charges exceed the cap")
     left = cap_delta - lost
     total = a + (least_epsilon(lambda e: gaussian(mu, e), left) if mu else 0.0)
@@ -438,6 +547,28 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
         f"  head         {link}",
     ]
     return not wrong, lines + ([f"  DOES NOT HOLD: {x}" for x in wrong] or ["  holds"])
+
+
+def read_json(text: str | bytes) -> Any:
+    """JSON without NaN and infinite numbers."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no number")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+# Files may hold anything; whatever goes wrong, a file is not confirmed.
+FAILURES = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    sqlite3.Error,
+)
 
 
 def main(paths: list[str]) -> int:
@@ -451,10 +582,10 @@ def main(paths: list[str]) -> int:
             if data.startswith(b"SQLite format 3"):
                 is_true, lines = check_ledger(path)
             else:
-                is_true, lines = check_record(json.loads(data))
+                is_true, lines = check_record(read_json(data))
             status = max(status, 0 if is_true else 1)
             print(f"{path}: " + "\n".join(lines), flush=True)
-        except (OSError, ValueError, KeyError, TypeError, sqlite3.Error) as error:
+        except FAILURES as error:
             print(f"{path}: cannot be checked: {type(error).__name__}: {error}")
             status = 2
     return status

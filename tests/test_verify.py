@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 import pickle
 import shutil
 import sqlite3
@@ -117,7 +118,7 @@ def test_one_source_that_imports_the_standard_library_and_numpy():
 
 def test_it_runs_where_skdp_cannot_be_imported(tmp_path):
     shutil.copy(FILE, tmp_path)
-    record = json.dumps(statement({"event": "pure", "epsilon": 1.0}, 1.0, 0.0))
+    record = json.dumps(statement(event_to_dict(PureEvent(1.0)), 1.0, 0.0))
     (tmp_path / "record.json").write_text(record)
     code = (
         "import sys; sys.modules['skdp'] = None; import verify; "
@@ -162,6 +163,98 @@ def test_broken_twin_without_an_event_is_rejected():
         is_true, lines = verify.check_record(statement(part, stated, 1e-6))
         assert not is_true
         assert "one may be missing" in lines[-1]
+
+
+SEARCH = SelectionEvent(GaussianEvent(4.0), *LAW)
+G, P = event_to_dict(GaussianEvent(1.0)), event_to_dict(PureEvent(5.0))
+
+
+def composed(*parts):
+    return {"event": "composed", "parts": list(parts)}
+
+
+@pytest.mark.parametrize("search", [SEARCH, EVENTS["pure search"]])
+def test_equal_searches_are_counted_each(search):
+    one = event_to_dict(search)
+    several = recomputed(composed(*[one] * 5), 1e-5)
+    assert several > 2 * recomputed(one, 1e-5)
+    exact = epsilon_of(ComposedEvent((search,) * 5), 1e-5)
+    assert several == pytest.approx(exact, rel=0.05)
+
+
+FORGED = [
+    G | {"mu": 0.01},
+    G | {"sampling_rate": 0.001},
+    G | {"count": 0},
+    G | {"count": True},
+    G | {"count": 1.5},
+    G | {"noise_multiplier": math.nan},
+    G | {"noise_multiplier": "9"},
+    P | {"epsilon": -4.9},
+    composed(G | {"count": 100}, G | {"count": -100}),
+    composed(P, {"event": "parallel", "parts": []}),
+    event_to_dict(SEARCH) | {"trial": event_to_dict(LaplaceEvent(9.0))},
+    event_to_dict(EpsilonDeltaEvent(0.1, 1e-3)) | {"delta": -1e-3},
+    event_to_dict(SEARCH) | {"most": 10**7},
+    {"event": "gaussian", "noise_multiplier": 1.0},
+    {"event": ["gaussian"]},
+    [],
+]
+
+
+@pytest.mark.parametrize("event", FORGED)
+def test_an_event_that_skdp_would_not_write_is_not_checked(event, tmp_path, capsys):
+    path = tmp_path / "forged.json"
+    path.write_text(json.dumps(statement(event, 40.0, 1e-6)))
+    assert verify.main([str(path)]) == 2
+    assert "cannot be checked" in capsys.readouterr().out
+
+
+WRONG = [
+    {"epsilon": math.nan},
+    {"epsilon": "nan"},
+    {"epsilon": -1.0},
+    {"epsilon": True},
+    {"delta": 2.0},
+    {"delta": 1e-300},
+    {"is_private": "yes"},
+    {"is_private": None},
+]
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_a_statement_that_skdp_would_not_write_is_not_checked(change, tmp_path):
+    path = tmp_path / "forged.json"
+    path.write_text(json.dumps(statement(G, 40.0, 1e-6) | change))
+    assert verify.main([str(path)]) == 2
+
+
+def test_noise_without_delta_has_no_finite_epsilon():
+    box = event_to_dict(EpsilonDeltaEvent(0.1, 1e-6))
+    assert recomputed(G, 0.0) == math.inf
+    assert recomputed(composed(G, box), 1e-6) == math.inf
+    assert not verify.check_record(statement(G, 38.9, 0.0))[0]
+
+
+def test_a_release_that_is_not_private_states_no_epsilon():
+    stated = statement(G, 5.0, 1e-6) | {"is_private": False}
+    assert not verify.check_record(stated)[0]
+
+
+def test_a_sample_under_the_weaker_relation_is_not_taken_for_the_other():
+    event = event_to_dict(EVENTS["samples, zero_out"])
+    with pytest.raises(ValueError, match="adjacency of an event"):
+        verify.check_record(statement(event, 9.0, 1e-6) | {"adjacency": "replace_one"})
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "delta"),
+    [(0.6, 1e-4, 1e-8), (0.4, 1e-4, 1e-7), (0.381, 1.57e-4, 1e-6)],
+)
+def test_one_sample_of_little_noise_costs_what_skdp_says(sigma, rate, delta):
+    event = PoissonGaussianEvent(sigma, rate, 1)
+    found = recomputed(event_to_dict(event), delta)
+    assert found == pytest.approx(epsilon_of(event, delta), rel=CLOSE)
 
 
 def confirmed(record):
@@ -280,6 +373,13 @@ def test_broken_twin_that_charges_too_little_is_rejected(study, tmp_path, number
     is_true, lines = changed(study, tmp_path, [less])
     assert not is_true
     assert f"release {number} is charged too little" in lines[-1]
+
+
+@pytest.mark.parametrize("less", ["-4.5", "NaN", "1e999"])
+def test_a_charge_out_of_range_is_refused(study, tmp_path, less):
+    charge = f'{{"epsilon": {less}, "delta": 0.0, "mu_squared": 0.0}}'
+    with pytest.raises(ValueError, match=r"out of range|is no number"):
+        changed(study, tmp_path, [f"UPDATE spends SET charge = '{charge}' WHERE id=1"])
 
 
 def test_broken_twin_with_a_lower_cap_is_rejected(study, tmp_path):

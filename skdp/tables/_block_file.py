@@ -29,9 +29,9 @@ _ALIGNED = 64
 class BlockFile:
     """Blocks in a temporary file without a name, which ends with this object. Private.
 
-    Only the user can open the file, while this process runs; a process that it starts
-    does not inherit it. An object that all blocks share, such as a basis, is not
-    written but stays in memory.
+    Only the user can open the file, while this process runs; a program that it starts
+    does not inherit it, but a fork does. An object that all blocks share, such as a
+    basis, is not written but stays in memory.
     """
 
     def __init__(self) -> None:
@@ -57,6 +57,8 @@ class BlockFile:
                 self._end = _up_to(self._end, _ALIGNED)
                 pieces.append(slice(self._end, self._end + piece.nbytes))
                 self._write(piece)
+            # An empty last piece may begin after the last byte that was written.
+            self._file.truncate(self._end)
         except OSError:
             return False
         self._pieces.append(pieces)
