@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -198,18 +199,26 @@ def _in_database(n: int, runs: Iterable[int]) -> Iterator[list[float]]:
 
 @benchmark("source_rows", runs=1, keeps=False)
 def source_rows(n: str = "100_000 1_000_000 10_000_000") -> Iterator[Line]:
-    """A default fit with `columns=` over Parquet: time for a row, and memory.
+    """Fits over Parquet: time for a row, and memory.
 
+    A default fit with `columns=`, and thirty passes of `noisy_gd` over plain numbers.
     Each fit has a process of its own. The peak is the largest memory of that process
     and counts pages of mapped files: those of the Parquet file and of the temporary
     file, which are given back after each block.
     """
-    for size in map(int, n.split()):
+    fits: dict[str, dict[str, Any]] = {
+        "default fit, 20 columns": {"columns": (-1, 1)},
+        "30 passes, 20 numbers": {
+            "solver": "noisy_gd",
+            "solver_params": {"n_steps": 30},
+        },
+    }
+    for size, method in product(map(int, n.split()), fits):
         for memory in (1 << 30, 1 << 26):
             yield Line(
                 place={"rows": size, "memory=": memory},
-                method="default fit, 20 columns",
-                measure=partial(_alone, _of_size, size, memory),
+                method=method,
+                measure=partial(_alone, _of_size, size, memory, fits[method]),
                 metrics=("CPU s", "us a row", "s", "peak MB"),
                 statistic="median",
             )
@@ -223,14 +232,14 @@ def _alone(call: Any, *given: Any) -> Iterator[list[float]]:
             yield pool.apply(call, settings)
 
 
-def _of_size(n: int, memory: int) -> list[float]:
+def _of_size(n: int, memory: int, given: dict[str, Any]) -> list[float]:
     from skdp import ParquetSource
 
     with tempfile.TemporaryDirectory() as folder:
         write_made_up(Path(folder) / "rows.parquet", n)
         small = Path(folder) / "small.parquet"
         write_made_up(small, 1000)
-        model = DPLogisticRegression(1.0, delta=1e-9, classes=[0, 1], columns=(-1, 1))
+        model = DPLogisticRegression(1.0, delta=1e-9, classes=[0, 1], **given)
         for path, size in ((small, 1000), (small.with_stem("rows"), n)):
             source = ParquetSource(path, target="y", n_samples=size, memory=memory)
             start, clock = time.process_time(), time.perf_counter()
