@@ -300,7 +300,7 @@ def test_users_are_in_a_ledger_of_users(tmp_path):
     )
     assert "number of records" not in record.assumed_public
     assert len(books.spends()) == 1
-    with pytest.raises(ValueError, match="unit must be .record."):
+    with pytest.raises(ValueError, match=r"unit must be .record."):
         described(0.5, ledger=books)
     for bad, error, words in (
         ({"groups": np.arange(7)}, ValueError, "groups"),
