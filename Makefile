@@ -45,7 +45,7 @@ help:
 	@echo "make demo-audit   install, then try to refute what estimators promise (1 minute)"
 	@echo "make demo-owners  install, then fit one model over tables that stay apart (1 minute)"
 	@echo "make demo-users   install, then promise privacy to persons with several rows (1 minute)"
-	@echo "make test         install, then run the tests (4 minutes on 2 cores)"
+	@echo "make test         install, then run the tests (6 minutes on 2 cores)"
 	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
 	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
 	@echo "make test-wide    the rest of cross products, of which make test runs a covering part"

@@ -174,6 +174,7 @@ def counted(source: Any) -> Moved:
                 moved.back += batch.nbytes
                 yield batch, is_record
 
+        # mypy forbids to replace a method; a source hands its attributes to its copies.
         source._scan = scanning  # type: ignore[method-assign]
     return moved
 

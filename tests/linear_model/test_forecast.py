@@ -153,3 +153,14 @@ def test_an_epsilon_for_a_score_is_of_the_default_alone():
     for told in (forecast(1000, 3, delta=0.0), forecast(1000, 3, solver="noisy_gd")):
         with pytest.raises(ValueError, match=r"Got solver=.*Use DPLogisticRegression"):
             told.epsilon_for(0.5)
+
+
+@pytest.mark.parametrize("n_samples", [30, 160, 700])
+def test_the_records_that_a_warning_asks_for_are_enough(n_samples):
+    told = forecast(n_samples, 14, 0.3)
+    if told.noise_dominates:
+        asked = int(told._where_it_ends().split(" ")[0].replace(",", ""))
+        assert asked > n_samples
+        assert not forecast(asked, 14, 0.3).noise_dominates
+    else:
+        assert n_samples > 160

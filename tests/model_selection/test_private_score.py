@@ -422,3 +422,13 @@ def test_parameters_out_of_range_are_refused_before_anything_is_predicted(
     with pytest.raises(kind):
         private_score(Noting(diary), X, y, **{"epsilon": 1.0, **changed})
     assert diary == []
+
+
+@pytest.mark.parametrize(("value", "hides"), [(0.0, True), (-0.9, True), (-4.0, False)])
+def test_a_score_says_if_noise_hides_it(value, hides):
+    X, y = regressed()
+    released = private_score(
+        Ridge().fit(X, y), X, y, epsilon=1.0, target_bounds=(-4, 4)
+    )
+    shown = replace(released, value=value, standard_error=1.3)._headline()
+    assert ("noise hides this score" in shown) == hides

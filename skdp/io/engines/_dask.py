@@ -454,8 +454,7 @@ class DaskSource(TableSource):
         Number of rows that are processed at once. It changes no result.
     memory : int, default=2^30
         Bytes of rows that may be kept in memory after the first reading by each
-        worker; see ``docs/guide/large_tables.md``. It
-        changes no result.
+        worker; see ``docs/guide/large_tables.md``. It changes no result.
     disk : int or None, default=None
         Bytes of rows that each worker may write to a temporary file if `memory` is too
         small for them. None: half of what is free on the client's disk. 0: no file;
