@@ -32,8 +32,8 @@ from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
 from skdp.solvers._centred_descent import Descended, GatedDescent
-from skdp.solvers._centred_rows import effect_noise, state_variances
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
+from skdp.solvers._run_noise import effect_noise, leading, state_variances
 from skdp.solvers._target_base import Base
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
 from skdp.tables._columns import Range
@@ -199,7 +199,10 @@ class LinearStart:
         objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
         variances = partial(state_variances, basis.parts, margins)
         descent = self.descent if before is None or self.rest is None else self.rest
-        return descent.run(answers, objective, base, variances, progress, before)
+        directions = leading(basis.parts, margins)
+        return descent.run(
+            *(answers, objective, base, variances, progress, before, directions)
+        )
 
     def curves(self, margins: tuple[FloatArray, ...], found: Descended) -> Curves:
         """The weights as one curve for each column."""

@@ -34,16 +34,16 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._base import Solution, Solver, box_radius
-from skdp.solvers._centred_rows import (
+from skdp.solvers._centred_rows import Centred, CentredRows, EffectsOfStates
+from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
+from skdp.solvers._run_noise import (
     MOST_RATIO,
-    Centred,
-    CentredRows,
-    EffectsOfStates,
+    Directions,
     NoiseOfRun,
     NoiseVariances,
+    SeenStep,
     kept_share,
 )
-from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
 from skdp.solvers._steps import MomentumSteps, follow
 from skdp.solvers._target_base import (
     Base,
@@ -151,6 +151,7 @@ class GatedDescent:
         variances: Variances,
         progress: Progress,
         before: Descended | None = None,
+        directions: Directions | None = None,
     ) -> Descended:
         """Compute weights from released values, asking the queries of `plan`.
 
@@ -165,8 +166,12 @@ class GatedDescent:
         progress : Progress
         before : Descended or None, default=None
             The first part of the descent, which this part continues.
+        directions : Directions or None, default=None
+            Directions in which the noise of the run keeps its steps.
         """
-        walk = _Walk(self, answers, objective, base, variances, progress, before)
+        walk = _Walk(
+            self, answers, objective, base, variances, progress, before, directions
+        )
         return walk.found()
 
 
@@ -181,6 +186,7 @@ class _Walk:
     variances: Variances
     progress: Progress
     before: Descended | None
+    directions: Directions | None
 
     def found(self) -> Descended:
         mean, noise = self._descend()
@@ -221,10 +227,13 @@ class _Walk:
         )
         paces: list[Pace] = []
         deviations: list[float] = []
-        means = self._means(sums, pace, steps, paces, deviations)
+        seen: list[SeenStep] = []
+        means = self._means(sums, pace, steps, paces, deviations, seen)
         follow(means, steps, self.progress)
         past = None if self.before is None else self.before.noise
-        run = NoiseOfRun(paces, np.array(deviations), self.base, n, own.alpha, past)
+        run = NoiseOfRun(
+            *(paces, np.array(deviations), self.base, n, own.alpha, past, tuple(seen))
+        )
         return steps.average(), run
 
     def _means(
@@ -234,9 +243,10 @@ class _Walk:
         steps: MomentumSteps,
         paces: list[Pace],
         deviations: list[float],
+        seen: list[SeenStep],
     ) -> Iterator[FloatArray]:
         """The released mean gradient of each step; lists its pace and its noise."""
-        n, own = self.objective.n_samples, sums.objective
+        n, own, planned = self.objective.n_samples, sums.objective, pace
         # An intercept column of norm w moves the intercept w^2 times as fast.
         speed = np.ones((own.n_columns, 1))
         if own.fit_intercept:
@@ -257,7 +267,13 @@ class _Walk:
             query = sums.at(steps.at)
             released = self.answers.ask(query)
             deviations.append(released.deviation / n)
-            yield speed * query.read(released.value) / n
+            mean = query.read(released.value) / n
+            if self.directions is not None:
+                to = self.directions.basis.T
+                at, along = to @ steps.at[: to.shape[1]], to @ mean[: to.shape[1]]
+                bend = planned.flow / pace.flow
+                seen.append(SeenStep(at, along, deviations[-1], bend))
+            yield speed * mean
 
     def _errors(self, weights: FloatArray) -> tuple[float, float]:
         """Released mean length of residuals at the weights, and its noise."""
@@ -436,7 +452,10 @@ class CentredDescent(Solver):
         base = self.asked_of_targets(answers, objective)
         # The view follows from the first answer.
         rows = answers.part(len(self._first), centred.view)
-        found = self.descent.run(rows, objective, base, centred.variances, progress)
+        found = self.descent.run(
+            *(rows, objective, base, centred.variances, progress),
+            directions=centred.directions,
+        )
         states = centred.effects(found.noise)
         if states is not None:
             states = states._replace(deviations=found.kept * states.deviations)

@@ -22,12 +22,7 @@ from skdp.losses import (
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers._centred_descent import CentredDescent
-from skdp.solvers._centred_rows import (
-    CentredNumbers,
-    CentredStates,
-    Numbers,
-    States,
-)
+from skdp.solvers._centred_rows import CentredNumbers, CentredStates, Numbers, States
 from skdp.solvers._default_rules import Shares
 from skdp.solvers._target_base import (
     target_range,

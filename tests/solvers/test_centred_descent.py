@@ -35,16 +35,13 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
 from skdp.solvers import _centred_descent as module
 from skdp.solvers._centred_descent import CentredDescent
-from skdp.solvers._centred_rows import (
-    NoiseOfRun,
-    kept_share,
-)
 from skdp.solvers._default_rules import (
     LEAST_SIGNAL_TO_NOISE,
     STATES,
     Pace,
     Shares,
 )
+from skdp.solvers._run_noise import NoiseOfRun, kept_share
 from skdp.solvers._target_base import (
     Base,
     constant_of,
