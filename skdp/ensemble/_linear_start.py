@@ -57,10 +57,13 @@ class Curves:
     covariances : tuple of ndarray of float64 of shape (n_codes, n_codes)
         Covariance of the noise in a column's entries less their mean over the records;
         the same for all outputs.
+    alone : ndarray of float64 of shape (n_columns,)
+        Estimated share of a column's variance that other columns do not explain.
     """
 
     tables: tuple[FloatArray, ...]
     covariances: tuple[FloatArray, ...]
+    alone: FloatArray
 
     def at(self, codes: Any) -> FloatArray:
         """Raw predictions of coded records: (n_samples, n_outputs)."""
@@ -208,8 +211,8 @@ class LinearStart:
         """The weights as one curve for each column."""
         basis = centred(self.features, margins)
         noise = effect_noise(basis.parts, margins, found.noise)
-        covariances = tuple(found.kept**2 * each @ each.T for each in noise)
-        return Curves(basis.tables(found.weights), covariances)
+        covariances = tuple(found.kept**2 * each @ each.T for each in noise.deviations)
+        return Curves(basis.tables(found.weights), covariances, noise.alone)
 
 
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:

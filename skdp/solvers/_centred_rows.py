@@ -194,7 +194,7 @@ class CentredStates:
         return parts, np.split(self.margins, ends)
 
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates:
-        each = effect_noise(*self._rows(), noise)
+        each = effect_noise(*self._rows(), noise).deviations
         deviations = np.concatenate([np.linalg.norm(part, axis=1) for part in each])
         return EffectsOfStates(self.margins, deviations, self.deviation)
 

@@ -338,6 +338,8 @@ def correlations(noise: NoiseOfRun, spreads: FloatArray, parts: Any) -> FloatArr
             sides.append(side.transpose(0, 2, 1).reshape(-1, n))
     response, gradient = np.concatenate(responses), np.concatenate(gradients)
     squares, products = response.T @ response, response.T @ gradient
+    if not (np.isfinite(squares).all() and np.isfinite(products).all()):
+        return np.eye(n)  # overflow: nothing is estimated, and nothing raises
     found, certain = np.zeros((n, n)), np.zeros((n, n))
     for i in range(n):
         others = np.flatnonzero(parts != parts[i])
@@ -363,10 +365,26 @@ def _runs(noise: NoiseOfRun) -> Iterator[tuple[SeenStep, ...]]:
         yield noise.seen
 
 
+class EffectNoise(NamedTuple):
+    """Noise in the effects of states, before the gate.
+
+    Parameters
+    ----------
+    deviations : list of ndarray of float64 of shape (n_states, n_directions)
+        Standard deviations along independent directions, one array a part; the same for
+        all outputs. A matrix times its transpose is the covariance of the effects.
+    alone : ndarray of float64 of shape (n_parts,)
+        Estimated share of the variance of each part that other parts do not explain.
+    """
+
+    deviations: list[FloatArray]
+    alone: FloatArray
+
+
 def effect_noise(
     parts: Sequence[FloatArray], shares: Sequence[FloatArray], noise: NoiseOfRun
-) -> list[FloatArray]:
-    """Noise in the effect of each state along independent directions, before the gate.
+) -> EffectNoise:
+    """Noise in the effect of each state; post-processing.
 
     The effect of a state is what it adds to a raw prediction, less the mean over the
     states of its part. Where columns depend on each other, noise is damped less.
@@ -377,12 +395,6 @@ def effect_noise(
         Features of the states of each part, with mean 0, over the norm that clips rows.
     shares : sequence of ndarray of float64 of shape (n_states,)
     noise : NoiseOfRun
-
-    Returns
-    -------
-    list of ndarray of float64 of shape (n_states, n_directions)
-        Standard deviations, one array a part; the same for all outputs. A matrix times
-        its transpose is the covariance of the effects.
     """
     found = [principal(*each) for each in zip(parts, shares, strict=True)]
     spreads = np.concatenate([each.spreads for each in found])
@@ -390,6 +402,7 @@ def effect_noise(
     spreads = spreads / max(float(spreads.sum()), 1.0)
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
+    alone = np.ones(len(spreads))
     bend = noise.seen[-1].bend if noise.seen else 1.0
     curvature = tuple(bend * each for each in noise.base.curvature)
     late = replace(noise, base=replace(noise.base, curvature=curvature))
@@ -403,9 +416,16 @@ def effect_noise(
         values, turned = np.linalg.eigh(roots[:, None] * related * roots)
         values = np.maximum(values, 1e-300)
         variances[first] = turned**2 @ late.of_noise(values).mean(axis=1)
+        alone[first] = 1 / np.diag(np.linalg.inv(related))
     ends = np.cumsum([len(each.spreads) for each in found])[:-1]
     split = np.split(np.sqrt(variances), ends)
-    return [each.places * root for each, root in zip(found, split, strict=True)]
+    deviations = [each.places * root for each, root in zip(found, split, strict=True)]
+    explained = zip(np.split(alone, ends), found, strict=True)
+    shares_alone = [
+        float(part @ each.spreads / max(float(each.spreads.sum()), 1e-300))
+        for part, each in explained
+    ]
+    return EffectNoise(deviations, np.array(shares_alone))
 
 
 def kept_share(ratio: float, margin: float) -> float:

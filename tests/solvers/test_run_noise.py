@@ -1,0 +1,52 @@
+"""The dependence between columns, estimated from a run's released gradients."""
+
+import numpy as np
+import pytest
+
+from skdp.solvers._default_rules import Pace
+from skdp.solvers._run_noise import NoiseOfRun, SeenStep, correlations
+from skdp.solvers._target_base import Base
+
+BASE = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.25,))
+SPREADS, PARTS = np.array([0.5, 0.4, 0.1]), np.array([0, 1, 1])
+
+
+def run_of(correlation, n_steps=60, noise=1e-3, rate=4.0, seed=0):
+    """A descent on a quadratic loss with this correlation between parts 0 and 1."""
+    related = np.eye(3)
+    related[0, 1] = related[1, 0] = correlation
+    roots = np.sqrt(SPREADS)
+    curvature = 0.25 * roots[:, None] * related * roots
+    rng, weights, seen = np.random.default_rng(seed), np.zeros((3, 1)), []
+    for _ in range(n_steps):
+        gradient = curvature @ (weights - 0.2) + noise * rng.normal(size=(3, 1))
+        seen.append(SeenStep(weights, gradient, noise, 1.0))
+        weights = weights - rate * gradient
+    paces = [Pace(n_steps, rate, 0.0, 0.0)] * n_steps
+    deviations = np.full(n_steps, noise)
+    return NoiseOfRun(paces, deviations, BASE, 1000, seen=tuple(seen))
+
+
+@pytest.mark.parametrize("correlation", [-0.7, 0.0, 0.7])
+def test_the_correlation_of_two_columns_is_found(correlation):
+    found = correlations(run_of(correlation), SPREADS, PARTS)
+    assert abs(found[0, 1] - correlation) < 0.1
+    assert np.allclose(found, found.T)
+    assert abs(found[1, 2]) < 1e-9  # directions of one column are uncorrelated
+    # The twin takes gradients of independent columns.
+    twin = correlations(run_of(0.0), SPREADS, PARTS)
+    assert correlation == 0 or abs(twin[0, 1] - correlation) > 0.5
+
+
+def test_noise_alone_is_taken_for_no_correlation():
+    found = correlations(run_of(0.7, n_steps=5, noise=10.0, rate=1e-3), SPREADS, PARTS)
+    assert np.abs(found - np.eye(3)).max() < 0.05
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-160, 1e300])
+@pytest.mark.parametrize("n_steps", [1, 2])
+def test_no_released_number_breaks_the_estimate(noise, n_steps):
+    with np.errstate(all="ignore"):
+        found = correlations(run_of(0.9, n_steps, noise), SPREADS, PARTS)
+    assert np.isfinite(found).all()
+    assert np.linalg.eigvalsh(found).min() > 0
