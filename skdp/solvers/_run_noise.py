@@ -139,7 +139,7 @@ class NoiseOfRun:
 
     def _between(self, bend: FloatArray) -> FloatArray:
         """Noise at each curvature, interpolated from a few if there are many."""
-        if len(bend) <= _CURVATURES:
+        if len(bend) <= _CURVATURES or not self.deviations.any():
             return self._of_noise(bend)
         logs = np.log(np.maximum(bend, max(bend.max() * _FLAT, 1e-300)))
         few = np.linspace(logs.min(), logs.max(), _CURVATURES)
