@@ -19,7 +19,7 @@ QUESTIONS = {
     "My own train and test split?": ("guide/scores", "Do not use stratify=y"),
     "What do I tell my data protection officer?": (
         "guide/before_you_sign",
-        "Complete what is in",
+        "Fill in what is in",
     ),
     "What do I lose?": ("guide/tour", "Noise in a linear model is proportional to"),
     "Who is the adversary?": ("guide/faq", "Who is the attacker?"),
