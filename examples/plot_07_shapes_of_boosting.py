@@ -32,7 +32,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from skdp import DPGradientBoostingClassifier, DPLogisticRegression
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")

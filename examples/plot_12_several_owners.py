@@ -29,7 +29,7 @@ import numpy as np
 from skdp import DPLogisticRegression, Federation
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 if data.name == "adult":

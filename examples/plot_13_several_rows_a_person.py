@@ -30,7 +30,7 @@ from skdp import BudgetLedger, DPLogisticRegression, private_score
 from skdp.audit import audit_estimator
 from skdp.model_selection import PrivacyUtilityDisplay
 
-print("Data: made up.")
+print("Data: simulated.")
 
 
 def visits(n_patients, first_id, seed):
