@@ -19,7 +19,7 @@ QUESTIONS = {
     "My own train and test split?": ("guide/scores", "Do not use stratify=y"),
     "What do I tell my data protection officer?": (
         "guide/before_you_sign",
-        "Complete what is in",
+        "Fill in what is in",
     ),
     "What do I lose?": ("guide/tour", "Noise in a linear model is proportional to"),
     "Who is the adversary?": ("guide/faq", "Who is the attacker?"),
@@ -30,6 +30,9 @@ QUESTIONS = {
     "What if labels are rare?": ("guide/faq", "The label that matters is rare."),
     "May records have weights?": ("guide/faq", "Why is sample_weight refused?"),
     "Missing cells and categories?": ("guide/faq", "Cells are missing"),
+    "Which estimator?": ("guide/tour", "and adds trees only if they do"),
+    "How do I deploy the model?": ("guide/tour", "A model can run without skdp"),
+    "What does an error mean?": ("guide/faq", "ends with a link to its section"),
     "What is deprecated when?": ("support", "in at least two minor releases before"),
 }
 CLICKS = 2

@@ -41,7 +41,7 @@ INDENTED = {
     "break_long_words": False,
     "break_on_hyphens": False,
 }
-print("1. Loading data (OpenML, if asked, gets at most 20 seconds) ...", flush=True)
+print("1. Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(f"   {data.source}")
 print(f"   {len(data.X_train)} records to train on, {len(data.X_test)} to test.")
@@ -61,13 +61,13 @@ else:
 # The budget
 # ----------
 # A ledger is a file that caps everything that is fitted to one data set. A fit is
-# entered before it reads the data, and is never refunded.
+# charged before it reads the data, and is never refunded.
 #
-# The *adjacency* says what a person's record may be exchanged for without anyone
-# noticing: any other record (``replace_one``, the default), or an empty one
-# (``zero_out``, which is about half as strict). The example shows both, so it makes two
-# ledgers. In practice choose one adjacency, keep one ledger for each data set, and
-# never delete it as this example does.
+# The *adjacency* says which change of a record the noise hides: its exchange for any
+# other record (``replace_one``, the default), or for an empty one (``zero_out``, which
+# is about half as strict). The example shows both, so it makes two ledgers. In practice
+# choose one adjacency, keep one ledger for each data set, and never delete it as this
+# example does.
 ADJACENCIES = ("replace_one", "zero_out")
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 REPEATS = 3
@@ -91,7 +91,7 @@ ledgers = {
 # %%
 # Private fits
 # ------------
-# Each setting is fitted three times, since one fit would show luck. The labels are
+# Each setting is fitted three times, because a single fit may be lucky. The labels are
 # declared as well; without ``classes=`` they would be taken from the data, with a
 # warning.
 #
@@ -111,7 +111,7 @@ def private_model(epsilon, ledger):
     )
 
 
-print(f"\n2. Private fits, {REPEATS} for each line", flush=True)
+print(f"\n2. Private models, mean of {REPEATS} fits on each line", flush=True)
 print(f"   {'adjacency':<13}{'epsilon':<9}test accuracy")
 accuracies = {}
 for adjacency, ledger in ledgers.items():
@@ -131,7 +131,8 @@ for adjacency, ledger in ledgers.items():
 # What privacy costs
 # ------------------
 # Two references without privacy: scikit-learn's logistic regression after the usual
-# preprocessing, and the more frequent label for everyone.
+# preprocessing, and the more frequent label for everyone. The private model may beat
+# the first one, because it learns a curve for each number, not a straight line.
 print("\n3. Without privacy", flush=True)
 if data.name == "adult":
     usual = make_column_transformer(
@@ -149,12 +150,13 @@ references = {
 }
 for name, accuracy in references.items():
     print(f"   {name:<27}{accuracy:.4f}")
+print("   (scikit-learn fits straight lines, the private model curves)")
 
 # %%
 # What was promised
 # -----------------
 # Every fitted model carries the statement that one would sign.
-print("\n4. The first lines of the statement of the last model, privacy_")
+print("\n4. The privacy statement of the last model (first lines of privacy_)")
 for line in str(model.privacy_).splitlines()[:2]:
     heading, _, text = line.partition("  ")
     print(fill(f"{heading}: {text.strip()}", 88, **INDENTED))
@@ -162,9 +164,9 @@ for line in str(model.privacy_).splitlines()[:2]:
 # %%
 # What was spent
 # --------------
-# The requested epsilons add up to 13 for each ledger. Gaussian noise composes better
-# than a sum: the ledger prints what all fits together cost.
-print("\n5. The ledger")
+# The requested epsilons add up to 13 for each ledger. Gaussian noise adds up to less
+# than that: the ledger prints what all fits together cost.
+print("\n5. The ledger of replace_one, which adds up all these fits")
 print(fill(str(ledgers["replace_one"]).partition("total so far: ")[2], 88, **INDENTED))
 
 # %%
@@ -172,7 +174,7 @@ print(fill(str(ledgers["replace_one"]).partition("total so far: ")[2], 88, **IND
 # --------------
 # This ledger allows 0.5, and the fit asks for 1. The fit is refused before it reads
 # anything, and nothing is spent.
-print("\n6. A fit beyond the cap")
+print("\n6. A fit that a smaller cap refuses")
 small = BudgetLedger(
     folder / "demo_ledger_small.db",
     epsilon=0.5,

@@ -5,9 +5,9 @@ Which solver, when
 
 ``solver="auto"`` picks an algorithm from public facts alone: the number of records and
 features, the budget, the loss. This example fits every solver that applies to the same
-data, over a range of epsilons, and asks two questions: does "auto" pick well, and what
-does it cost to have no delta at all? Shorter parts count how many fits of each solver a
-ledger allows, fit a support vector machine, and do a regression.
+data, over a range of epsilons, and asks two questions: does "auto" choose well, and
+what does a guarantee with delta=0 cost? Shorter parts count how many fits of each
+solver a ledger allows, fit a support vector machine, and fit a regression.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -15,8 +15,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # %%
 # The data
 # --------
-# The census data "Adult" of the first example, or scikit-learn's digits if they are not
-# at hand (is a digit odd?); the next line of output says which.
+# The census data "Adult" of the first example, or else scikit-learn's digits (is a
+# digit odd?); the next line of output says which.
 from pathlib import Path
 
 import matplotlib
@@ -45,7 +45,7 @@ from skdp import (
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
@@ -73,13 +73,13 @@ X_train, X_test = steps.fit_transform(data.X_train), steps.transform(data.X_test
 # %%
 # Classification: every solver, every epsilon
 # -------------------------------------------
-# ``adassp`` is missing here, which solves least squares only, and so are some relatives
-# of those shown (``heavy_ball``, ``multistage``, ``noisy_sgd``, ``online``). The last
-# line is the pure guarantee, without the small probability delta of a failure;
-# ``noisy_gd`` cannot give it, so "auto" has to pick among the others.
+# ``adassp`` is missing because it solves least squares only; some solvers close to
+# those shown are missing too (``heavy_ball``, ``multistage``, ``noisy_sgd``,
+# ``online``). The last line has delta=0, a guarantee that cannot fail; ``noisy_gd``
+# cannot give it, so "auto" chooses among the others.
 #
-# **The scores are computed from raw test data. They are not private**, and neither
-# would be a solver that was chosen by looking at them. "auto" looks at no data.
+# **The scores are computed from raw test data. They are not private**, and neither is a
+# solver that you choose by them. "auto" looks at no data.
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 REPEATS = 3
@@ -134,12 +134,12 @@ for column, title in enumerate(("test accuracy", "test log-loss")):
     print(f"  {'not private':<30}{reference[column]:.4f}")
 
 # %%
-# Why "auto" took what it took
-# ----------------------------
-# With little data for the budget, a short noisy descent wins; with more, one exact
-# minimisation with a random tilt is as accurate and takes fewer passes over the data.
-# The reason is part of the privacy statement.
-print('\nWhat "auto" took, and why')
+# Why "auto" chose what it chose
+# ------------------------------
+# With few records for the budget, a short noisy descent is best; with more, one exact
+# minimisation of a randomly perturbed objective is as accurate and takes fewer passes
+# over the data. The reason is part of the privacy statement.
+print('\nWhat "auto" chose, and why')
 for setting in ("auto", "auto, delta=0"):
     for epsilon in EPSILONS:
         privacy = picked[setting, epsilon]
@@ -149,10 +149,10 @@ for setting in ("auto", "auto, delta=0"):
 # %%
 # Several fits under one cap
 # --------------------------
-# Alone, every fit costs the epsilon that it asks for. In a ledger their noises add up,
-# and there the solvers differ: the ledger charges Gaussian releases exactly, and
-# objective perturbation at an upper bound. Name ``noisy_gd`` if many fits are to share
-# a budget. (In earnest keep the file: what was spent stays spent.)
+# A single fit costs the epsilon that it asks for, whatever the solver. In a ledger the
+# solvers differ: it charges Gaussian releases exactly, and objective perturbation by an
+# upper bound. Name ``noisy_gd`` if many fits share a budget. (This example deletes its
+# ledgers; never delete the ledger of real data.)
 CAP, MOST = 3.0, 10
 folder = Path("demo")
 folder.mkdir(exist_ok=True)
@@ -177,8 +177,8 @@ for solver in ("noisy_gd", "objective_perturbation", "output_perturbation"):
 # %%
 # A support vector machine
 # ------------------------
-# Same rules, another loss. scikit-learn's counterpart has a sharp corner in its loss,
-# the private one a round one.
+# The rules are the same for another loss. The private hinge loss is smooth; that of
+# scikit-learn has a corner.
 svc = DPLinearSVC(1.0, delta=DELTA, classes=[0, 1]).fit(X_train, data.y_train)
 sharp = LinearSVC(loss="hinge", max_iter=20_000).fit(X_train, data.y_train)
 print(f"\nLinear SVC, epsilon=1, test accuracy {svc.score(X_test, data.y_test):.4f}")
@@ -188,13 +188,13 @@ print(f"  {svc.privacy_.solver}: {svc.privacy_.why_solver}")
 # %%
 # A regression
 # ------------
-# Progress of diabetes after a year, from 442 patients: few records, so privacy is dear.
-# Targets are clipped to bounds that have to be declared: the example takes 0 to 350 as
-# the range of the score. The bounds of the ten measurements are what is medically
-# plausible, wider than the data.
+# The progress of diabetes in 442 patients: with so few records privacy costs much
+# accuracy. Targets are clipped to declared bounds, 0 to 350, the range of the score.
+# The bounds of the ten measurements are medically plausible values, wider than the
+# data.
 #
-# The constant model predicts one number for all. It is not private here, and stands
-# for "no model at all".
+# The constant model predicts the same number for everyone. It is not private here, and
+# stands for "no model at all".
 DIABETES_BOUNDS = {
     "age": (18, 90),
     "sex": (1, 2),

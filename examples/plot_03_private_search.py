@@ -14,8 +14,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # %%
 # The data
 # --------
-# The census data "Adult", or scikit-learn's digits if they are not at hand (is a digit
-# odd?); the next line of output says which.
+# The census data "Adult", or else scikit-learn's digits (is a digit odd?); the next
+# line of output says which.
 import warnings
 from pathlib import Path
 
@@ -48,7 +48,7 @@ from skdp.exceptions import (
     UndeclaredRowsWarning,
 )
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
@@ -56,8 +56,8 @@ print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
 # %%
 # What a pipeline will cost, before anything is read
 # --------------------------------------------------
-# ``privacy_report`` asks every step. A step that learns from the data and is on no
-# books makes the total infinite, and the report says what to use in its place.
+# ``privacy_report`` checks every step. A step that learns from the data while no ledger
+# counts it makes the total infinite, and the report says what to use instead.
 print(privacy_report(make_pipeline(StandardScaler(), DPLogisticRegression())), "\n")
 
 if data.name == "adult":
@@ -74,8 +74,8 @@ print(privacy_report(model), "\n")
 # %%
 # A private search
 # ----------------
-# One epsilon for all fits, all scores, the choice and the final model. How it chose,
-# and why that way, is a part of the statement. There are no folds.
+# One epsilon pays for all fits, all scores, the choice and the final model. The
+# statement says how the search chose. There are no folds.
 GRID = {"dplogisticregression__C": [0.003, 0.03, 0.3, 3.0, 30.0]}
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
@@ -87,16 +87,17 @@ search = DPGridSearchCV(model, GRID, epsilon=1.0, delta=DELTA)
 search.fit(data.X_train, data.y_train)
 print(search.report())
 search.report().to_html(folder / "search.html")
-print(f"The same as a page: {folder / 'search.html'}\n")
+print(f"The same report as HTML: {folder / 'search.html'}\n")
 
 # %%
-# Does it pay?
-# ------------
-# Against the untuned default with the same total. The defaults follow from public facts
-# and are hard to beat; a search is for choices that no rule can make.
+# Is a search worth its cost?
+# ---------------------------
+# This part compares it with the untuned default at the same total epsilon. The defaults
+# follow from public facts and are hard to beat; use a search for choices that no rule
+# can make.
 #
 # The plain search of scikit-learn is here for comparison only. Each of its fits is
-# private, but the scores that it chooses by are not, so **its result is not private**
+# private, but the scores by which it chooses are not, so **its result is not private**
 # at any epsilon. A ledger shows what its fits alone cost together.
 X_train, X_test = steps.fit_transform(data.X_train), steps.transform(data.X_test)
 grid = {"C": GRID["dplogisticregression__C"]}
@@ -129,9 +130,9 @@ METHODS = {
     "private search": private_search,
     "plain search (NOT private)": plain_search,
 }
-# Searches warn that their scores are too noisy to choose by, or that the best candidate
-# leads by less than the noise; once is enough here. Folds of rows do not know that a
-# declared step made them.
+# Searches warn if their scores are too noisy, or if the best candidate leads by less
+# than the noise; fits warn that nothing declares the norm of rows, which were scaled
+# above.
 warnings.simplefilter("ignore", CloseCandidatesWarning)
 warnings.simplefilter("ignore", TuningCostWarning)
 warnings.simplefilter("ignore", UndeclaredRowsWarning)
@@ -155,7 +156,7 @@ print(f"  {'total epsilon':<30}" + "".join(f"{e:<17g}" for e in EPSILONS))
 for name in METHODS:
     cells = "".join("{:.4f} ±{:.4f}   ".format(*results[name, e]) for e in EPSILONS)
     print(f"  {name:<30}{cells.rstrip()}")
-print(f"  {'no privacy at all':<30}{reference:.4f}")
+print(f"  {'not private':<30}{reference:.4f}")
 costs = "".join(f"{cost[e]:<17.1f}" for e in EPSILONS)
 print(f"  {'cost of the plain fits alone':<30}{costs}")
 print("These scores read raw test data: they are not private.\n")
@@ -163,7 +164,7 @@ print("These scores read raw test data: they are not private.\n")
 # %%
 # A score to publish
 # ------------------
-# The test records are other people's, so they have a budget of their own.
+# The test records are those of other people, so they have a separate budget.
 score = private_score(search, data.X_test, data.y_test, epsilon=0.5, delta=0.0)
 print(score)
 

@@ -3,11 +3,11 @@
 Few features of many
 ====================
 
-Is a film review good or bad? There are more words than reviews to tell them by, and a
-private model pays for every number that it releases. ``DPSparseLogisticRegression``
-selects the words that stand out of the noise and gives all others a weight of 0. This
-example compares it with a private model of all words and with the constant model, over
-a range of epsilons, and shows which words were selected.
+Is a film review good or bad? There are more words than reviews, and a private model
+pays for every number that it releases. ``DPSparseLogisticRegression`` selects the words
+that stand out from the noise and gives all others a weight of 0. This example compares
+it with a private model of all words and with the constant model, over a range of
+epsilons, and shows which words were selected.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -16,8 +16,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # The data
 # --------
 # 25,000 IMDB reviews to train on and 25,000 to test, 26,460 words (Maas et al., 2011),
-# from the folder in ``SKDP_DATA_HOME``; or synthetic documents if they are not at hand.
-# The next line of output says which. Tables stay sparse throughout.
+# from the folder in ``SKDP_DATA_HOME``, or else simulated documents. The next line of
+# output says which. Tables stay sparse throughout.
 from pathlib import Path
 
 import matplotlib
@@ -39,18 +39,17 @@ print(f"{n:,} reviews to train on, {len(data.y_test):,} to test, {n_words:,} wor
 # %%
 # What is public, and what is assumed
 # -----------------------------------
-# The list of words and how rare they are come from other texts, so they are public; a
-# row is weighted and scaled to norm 1 by itself. Declared: the labels, the norm 1 of
-# rows, and that no entry counts for more than 0.3. That bound is a choice, and clips a
-# few entries. A neighbouring data set has one review exchanged for any other, and
-# delta is 1 / n^2.
+# The list of words and their frequencies come from other texts, so they are public;
+# each row is weighted and scaled to norm 1 by itself. Declared are the labels, the norm
+# 1 of rows, and a bound of 0.3 on each entry, which clips a few. A neighbouring data
+# set has one review exchanged for any other, and delta is 1 / n^2.
 PUBLIC = {"delta": 1 / n**2, "classes": [0, 1]}
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 REPEATS = 3
 
 
 def sparse(epsilon):
-    """At most so many words as the noise lets be told from the rest."""
+    """A weight for at most as many words as stand out from the noise."""
     return DPSparseLogisticRegression(epsilon, feature_bound=0.3, **PUBLIC)
 
 
@@ -64,8 +63,8 @@ def dense(epsilon):
 # ------------------------
 # **The scores are computed from raw test data. They are not private.**
 #
-# The constant model says the same of every review. A private model that is no better
-# than that line should not be published.
+# The constant model predicts the same for every review. Do not publish a private model
+# that is no better than this.
 results, selected = {}, {}
 for name, make in (("few words", sparse), ("all words", dense)):
     for epsilon in EPSILONS:
@@ -99,9 +98,9 @@ print(f"  {'L1 penalty, not private':<28}{reference:.4f}")
 # %%
 # Which words
 # -----------
-# The selection is part of the release, and paid for: `get_support` reads it from the
-# coefficients. How many words there may be follows from the number of reviews and the
-# budget, or from ``n_nonzero_coefs``.
+# The selection is part of the release: `get_support` reads it from the coefficients.
+# The largest number of words follows from the number of reviews and the budget, or is
+# ``n_nonzero_coefs``.
 MOST = 12
 model = selected[1.0]
 chosen = model.get_support(indices=True)

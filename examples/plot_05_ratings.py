@@ -15,8 +15,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # The data
 # --------
 # 100,000 ratings of 1 to 5 stars (MovieLens), of which 20,000 are kept for testing,
-# from the folder in ``SKDP_DATA_HOME``; or synthetic ratings if they are not at hand. X
-# has two columns, the ids of users and of films, and y holds the stars.
+# from the folder in ``SKDP_DATA_HOME``, or else simulated ratings. X has two columns,
+# the ids of users and of films, and y holds the stars.
 import math
 import warnings
 from pathlib import Path
@@ -48,7 +48,7 @@ def error(model):
 # %%
 # Without privacy
 # ---------------
-# ``epsilon=inf``; results can be repeated by a seed.
+# ``epsilon=inf`` adds no noise, and a seed makes the results reproducible.
 plain = DPMatrixFactorization(math.inf, rating_bounds=(1, 5), random_state=0).fit(X, y)
 biases = DPMatrixFactorization(
     math.inf, rating_bounds=(1, 5), n_components=0, random_state=0
@@ -58,8 +58,8 @@ mean = math.sqrt(np.mean((data.y_test - y.mean()) ** 2))
 # %%
 # One rating's value
 # ------------------
-# The pairs are public, so they help: that two films are seen by the same people says
-# something of either. Declared are the bounds of the ratings.
+# Who rated what is public, and helps: if the same people rate two films, the films have
+# something in common. The bounds of the ratings are declared.
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
@@ -73,14 +73,14 @@ def by_value(epsilon):
 # %%
 # All ratings of a user
 # ---------------------
-# Declared are the catalogue and the number of users too. What is released holds films
-# only. Each user's own device folds him in with his own ratings; what comes out is for
-# him alone, and not covered by the guarantee if others see it.
+# The catalogue and the number of users are declared too. The released model has factors
+# of films only. Each user's device computes the factors of its user from this user's
+# ratings (`fold_in`); nobody else may see them, because they have no noise.
 catalogue = np.unique(np.concatenate([films, data.X_test[:, 1]]))
 
 
 def by_user(epsilon):
-    """Protects everything that a user has rated; folded in on his device."""
+    """Protects all ratings of a user, whose device folds them in."""
     model = DPMatrixFactorization(
         epsilon,
         privacy_unit="user",
@@ -96,12 +96,12 @@ def by_user(epsilon):
 # ----------------------
 # **These errors are computed from raw test data. They are not private.**
 #
-# 943 users are few: biases that are not private are better here than what protects
-# values at an epsilon below 2, or users at one below 20. On MovieLens 1M, with 6040
-# users, values pass that line before epsilon 1 and users soon after 4
-# (docs/guide/ratings.md).
+# 943 users are few: biases without privacy predict better than a model that protects
+# values at an epsilon below 2, or users at an epsilon below 20. On MovieLens 1M, with
+# 6040 users, protected values are better than these biases before epsilon 1, and
+# protected users soon after 4 (docs/guide/ratings.md).
 results = {"value": {}, "user": {}}
-# Fits for so few users warn at the smallest epsilons that noise dominates: as was said.
+# With so few users, fits warn at the smallest epsilons that noise dominates.
 warnings.simplefilter("ignore", NoiseDominatesWarning)
 for epsilon in EPSILONS:
     released = by_value(epsilon)
@@ -121,7 +121,7 @@ print(
 # %%
 # Recommendations
 # ---------------
-# What the user has rated is left out.
+# Films that the user has rated are left out.
 user = users[len(users) // 2]
 for name, known in (("not private", plain), (f"epsilon={epsilon:g}", released)):
     best = [data.titles.get(int(i), f"film {i}") for i in known.recommend(user, k=3)]

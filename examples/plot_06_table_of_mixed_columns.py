@@ -3,10 +3,10 @@
 A table of mixed columns
 ========================
 
-Ages, amounts and categories in one table. Say once what is known of each column, and a
-private model takes the table as it comes. This example fits straight lines and curves
-over a range of epsilons, and shows what each age and each year of school adds to the
-decision of a private model.
+A table has ages, amounts and categories. Declare each column once, and a private model
+takes the table as it is. This example fits straight lines and curves over a range of
+epsilons, and shows what each age and each year of school adds to the decision of a
+private model.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -15,8 +15,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # The data
 # --------
 # Adult (UCI, 1996): does a person earn more than 50,000 dollars a year? From the folder
-# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits stand in (is
-# a digit odd?) and the next line of output says so.
+# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits take their
+# place (is a digit odd?), and the next line of output says so.
 from pathlib import Path
 
 import matplotlib
@@ -29,7 +29,7 @@ import numpy as np
 from skdp import DPLogisticRegression, TableEncoder, columns, privacy_report
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
@@ -37,10 +37,10 @@ print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
 # %%
 # What is declared
 # ----------------
-# ``columns.template`` prints a mapping to fill in, from names and types only. It is
-# filled in from the documentation of the data, never from the records: a pair of
-# numbers is a range, a list of strings the categories. "?" is not declared here, so it
-# counts as none of the categories.
+# ``columns.template`` prints a mapping to fill in, from names and types only. Fill it
+# in from the documentation of the data, never from the records: a pair of numbers is a
+# range, a list of strings the categories. "?" is not declared here, so it counts as
+# none of the categories.
 print(str(columns.template(data.X_train.iloc[:, :4])), "\n")
 if data.name == "adult":
     declared = ADULT_BOUNDS | ADULT_CATEGORIES
@@ -52,11 +52,11 @@ else:
 # %%
 # What it will cost
 # -----------------
-# Declarations cost nothing: each row is encoded on its own, by declared rules. All
-# epsilon is the model's. The report needs no data.
+# Declarations cost nothing, because each row is encoded by itself, by declared rules:
+# the model has the whole epsilon. The report needs no data.
 #
-# A model that is given declarations fits curves, as fine as its noise allows. A
-# ``TableEncoder`` in their place says otherwise.
+# With declarations a model fits curves, as fine as its noise allows. Pass a
+# ``TableEncoder`` instead to choose another encoding.
 PUBLIC = {"delta": 1e-6, "classes": [0, 1]}
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 REPEATS = 3
@@ -77,9 +77,9 @@ print(privacy_report(model_of(1.0, "hats")))
 # ------------------------
 # **The scores are computed from raw test data. They are not private.**
 #
-# "linear" gives each number one weight; "hats" gives it a curve, made of a strong
-# linear part and of piecewise linear functions with weights that fall from coarse to
-# fine, so that the noise does not drown what matters most.
+# "linear" gives each number one weight. "hats" gives it a curve: a strong linear part,
+# and piecewise linear functions whose weights are smaller the finer they are, so that
+# noise does not hide the coarse shape.
 NAMES = {"hats": "curves (hats, the default)", "linear": "straight lines"}
 results, models = {}, {}
 for numeric, name in NAMES.items():
@@ -107,7 +107,7 @@ print(f"  {'constant':<28}{constant:.4f}")
 # What the model says
 # -------------------
 # ``effects`` turns weights into one curve or table for each original column, with the
-# noise in it. It is computed from what was released, so it is as private as that.
+# noise in it. It is computed from released numbers, so it costs nothing.
 model = models["hats", 1.0]
 print(f"\n{model.privacy_}")
 print(f"\n{model.effects()[shown[0]].iloc[::8].round(3).to_string(index=False)}")

@@ -3,11 +3,10 @@
 Shapes of boosting
 ==================
 
-Boosted trees for a table of mixed columns, private, and still a model that one can look
-at: with trees of at most two columns it is exactly a sum of curves and heat maps. This
-example compares it with a linear model over a range of epsilons, then draws what it has
-learned with bands of its privacy noise, and once more with directions that are known
-beforehand.
+Private boosted trees for a table of mixed columns can be drawn: with trees of at most
+two columns the model is exactly a sum of curves and heat maps. This example compares it
+with a linear model over a range of epsilons, then draws what it has learned with bands
+of the privacy noise, and once more with directions that are known beforehand.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -16,8 +15,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # The data
 # --------
 # Adult (UCI, 1996): does a person earn more than 50,000 dollars a year? From the folder
-# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits stand in (is
-# a digit odd?) and the next line of output says so.
+# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits take their
+# place (is a digit odd?), and the next line of output says so.
 import time
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from skdp import DPGradientBoostingClassifier, DPLogisticRegression
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
@@ -40,9 +39,9 @@ print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
 # %%
 # What is declared
 # ----------------
-# Trees are drawn from the declarations and from numbers that the fit has released. A
-# direction is a fact that is known beforehand as well: all else the same, more years of
-# school shall not lower the prediction.
+# The splits of trees are random, and depend only on the declarations and on released
+# numbers. A direction is declared too: more years of school never lower the prediction
+# if everything else stays the same.
 if data.name == "adult":
     declared = ADULT_BOUNDS | ADULT_CATEGORIES
     directions = {"education-num": 1, "hours-per-week": 1}
@@ -59,9 +58,9 @@ else:
 # **The scores are computed from raw test data. They are not private.**
 #
 # Boosting begins with a linear model, and grows trees if there are enough records and
-# the first trees help. The default takes trees of two and of all columns in turn.
-# ``max_interaction=2`` leaves out the second kind, which is all it takes to be a sum of
-# curves and heat maps.
+# the first trees help. By default trees use two columns and all columns in turn. With
+# ``max_interaction=2`` no tree uses more than two columns, so that the model is a sum
+# of curves and heat maps.
 PUBLIC = {"delta": 1e-6, "classes": [0, 1], "columns": declared}
 EPSILONS = (0.5, 1.0, 4.0)
 REPEATS = 2
@@ -95,9 +94,9 @@ for name, model_of in MODELS.items():
 # %%
 # What the model says
 # -------------------
-# Shapes are computed from what was released, so they are as private as the model. A
-# band is two standard deviations of the privacy noise: how much of a curve may be
-# noise, and not how far it is from the truth.
+# Shapes are computed from released numbers, so they cost nothing. A band is two
+# standard deviations of the privacy noise: it shows how much of a curve may be noise,
+# and not how far it is from the truth.
 model = kept["boosting, pairs", 1.0]
 functions = model.shape_functions_
 print(f"\n{model.privacy_}")
@@ -113,7 +112,7 @@ for share, name in importances[:-6:-1]:
 # %%
 # The picture
 # -----------
-# Above the model, below the same with directions: post-processing, at no cost.
+# The upper row shows the model, the lower row the model with directions.
 folder = Path("demo")
 folder.mkdir(exist_ok=True)
 figure, axes = plt.subplots(
@@ -128,9 +127,9 @@ figure.savefig(folder / "shapes.png", dpi=120)
 print(f"\nPicture: {folder / 'shapes.png'}")
 
 # %%
-# To go
-# -----
-# The whole model as JSON that needs no skdp to be read: columns with the ends of their
-# intervals, trees as nested questions, and the privacy record.
+# The model as JSON
+# -----------------
+# The file can be read without skdp. It has the columns with the ends of their
+# intervals, the trees as nested questions, and the privacy statement.
 (folder / "shapes.json").write_text(model.to_json())
 print(f"Model: {folder / 'shapes.json'}")

@@ -3,9 +3,9 @@
 Larger than memory
 ==================
 
-A table in Parquet files, fitted privately without ever being held: linear models and
-boosted trees from the files, and the same linear model inside DuckDB. The table is made
-up, of any size: give the number of records as an argument.
+Private models of a table in Parquet files, which is never in memory as a whole: a
+linear model and boosted trees from the files, and the same linear model from DuckDB.
+The table is simulated; pass the number of records as an argument.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -13,10 +13,9 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # %%
 # The data
 # --------
-# Rows of norm at most 1, and a label that a line tells mostly right, written part by
-# part.
-# ``make demo-large`` takes 300,000 rows of 20 numbers, and
-# ``python examples/plot_08_larger_than_memory.py 100000000`` 12 GB of disk.
+# Rows have norm at most 1, and a linear rule predicts most labels. The files are
+# written part by part. ``make demo-large`` writes 300,000 rows of 20 numbers; ``python
+# examples/plot_08_larger_than_memory.py 100000000`` needs 12 GB of disk.
 import resource
 import sys
 import tempfile
@@ -43,7 +42,7 @@ N_TEST = 50_000
 
 
 def timed(what, call):
-    """The result of a call, with what it took."""
+    """The result of a call; prints its time and memory."""
     start = time.perf_counter()
     result = call()
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -76,14 +75,14 @@ print(f"{size / 1e6:,.0f} MB in {len(list(train.iterdir()))} files\n")
 # %%
 # From files
 # ----------
-# Thirty steps of the solver are thirty passes. The source is told how many records
-# there are, and the fit compares. Memory counts pages of the files too, which the
-# system keeps as long as nobody else wants them.
+# Thirty steps of the solver are thirty passes. The source states the number of records,
+# and the fit checks it. The printed memory includes pages of the files, which the
+# system keeps as long as no other program needs the space.
 source = ParquetSource(train, target="y", n_samples=N)
 unseen = ParquetSource(test, target="y", n_samples=N_TEST)
 print(source, "\n")
 
-# These rows are known to have norms of at most 1, so the hint about that can go.
+# These rows are known to have norms of at most 1, so the warning is not needed.
 warnings.simplefilter("ignore", UndeclaredRowsWarning)
 facts = {"epsilon": 1.0, "delta": 1e-10, "classes": [0, 1]}
 linear = DPLogisticRegression(**facts, solver_params={"n_steps": 30}, solver="noisy_gd")
@@ -94,8 +93,8 @@ timed("boosted trees", lambda: trees.fit(source))
 # %%
 # From a database
 # ---------------
-# One transaction around the whole fit. Rows that fail ``where`` are null records: they
-# count in n and contribute nothing.
+# The whole fit is one transaction. Rows that fail ``where`` are null records: they
+# count in the number of records and contribute nothing.
 study = duckdb.connect()
 study.execute(f"CREATE TABLE visits AS SELECT * FROM '{train}/*.parquet'")
 visits = SqlSource(study, "visits", target="y", n_samples=N, where="x0 > -0.2")
@@ -103,9 +102,8 @@ inside = DPLogisticRegression(**facts, solver_params={"n_steps": 30}, solver="no
 timed("linear model, from DuckDB", lambda: inside.fit(visits))
 
 # %%
-# What they are worth
-# -------------------
-# Scores are private too.
+# Private scores
+# --------------
 print()
 for name, model in (("linear", linear), ("boosted", trees), ("from DuckDB", inside)):
     score = private_score(model, unseen, epsilon=1.0)

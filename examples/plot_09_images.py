@@ -3,9 +3,10 @@
 Images
 ======
 
-Small images of digits, private: a linear model, a network of hidden units, and one that
-begins with filters that are moved over the image. Filters have few weights, which all
-positions share, so that they learn even from a few hundred images beneath noise.
+Three private models of small images of digits: a linear model, a network of hidden
+units, and a network that begins with convolutions. The filters of a convolution have
+few weights, which all positions share, so that they learn from a few hundred images in
+spite of the noise.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -41,10 +42,11 @@ print(f"{len(X_train)} images to train on, {len(X_test)} to test.\n")
 # %%
 # What is declared
 # ----------------
-# The labels, a norm of 64 pixels of which about half are empty, and for filters the
-# shape of an image. Nothing of it was read from the records.
+# Declared are the labels, a norm of 80 for 64 pixels, about half of which are empty,
+# and for filters the shape of an image. None of this was read from the records.
 #
-# 16 filters of 4 x 4 pixels, and of what they say the largest of every 2 x 2 positions.
+# The convolution has 16 filters of 4 x 4 pixels, and keeps the largest value of every
+# 2 x 2 positions.
 PUBLIC = {"delta": 1e-5, "classes": range(10), "data_norm": 80.0}
 PUBLIC["adjacency"] = "zero_out"
 FILTERS = {
@@ -83,7 +85,7 @@ for name, model_of in MODELS.items():
 # %%
 # What was learned
 # ----------------
-# Filters are private output like any weights: looking at them costs nothing more.
+# Filters are released weights: to look at them costs nothing more.
 print(f"\n{shown.privacy_}\n")
 figure, axes = plt.subplots(2, 8, figsize=(8, 2.2))
 filters = shown.coefs_[0].T.reshape(-1, 4, 4)

@@ -3,10 +3,10 @@
 Look, and decide
 ================
 
-Before a model people look at the table, and after it they choose a threshold and report
-a ROC curve. Each of these reads private records. This example does all of them on the
-books: one ledger for the records that are looked at and fitted, another one for the
-records that the model is judged by.
+Before they fit a model, people look at the table; afterwards they choose a threshold
+and report a ROC curve. Each of these reads private records. This example charges all of
+them to ledgers: one for the records that are described and fitted, another one for the
+test records.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -15,8 +15,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # The data
 # --------
 # Adult (UCI, 1996): does a person earn more than 50,000 dollars a year? From the folder
-# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits stand in (is
-# a digit odd?) and the next line of output says so.
+# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits take their
+# place (is a digit odd?), and the next line of output says so.
 import tempfile
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from skdp import (
 from skdp.columns import Range
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
@@ -48,8 +48,8 @@ testing = BudgetLedger(books / "b.db", epsilon=0.5, dataset="testing", **CAP)
 # %%
 # A first look
 # ------------
-# What is known of the columns is declared, and one noisy vector says the rest: how
-# records spread over ranges and categories. Every number comes with its noise.
+# The columns are declared from what is known, and one noisy vector says how the records
+# spread over ranges and categories. Every number comes with its noise.
 if data.name == "adult":
     # Whole numbers get bars that hold equally many of them.
     numbers = {name: Range(*ends, whole=True) for name, ends in ADULT_BOUNDS.items()}
@@ -70,8 +70,9 @@ for pair in crosses:
 # %%
 # A model and its threshold
 # -------------------------
-# Four fifths of the records are fitted to, and the others are asked for one histogram
-# of predicted probabilities: one event, at the price of either.
+# The model is fitted to four fifths of the records, and the others give one histogram
+# of predicted probabilities. No record is in both, so both together cost as much as
+# one.
 model = DPTunedThresholdClassifier(
     DPLogisticRegression(columns=declared, classes=[0, 1]),
     scoring="f1",
@@ -85,8 +86,8 @@ print(f"ledger of the training records: {training}\n")
 # %%
 # What may be reported
 # --------------------
-# Again one histogram, of the test records, which have books of their own. Curves, areas
-# and matrices are read off it.
+# Curves, areas and matrices are computed from one more histogram, of the test records,
+# which have a separate ledger.
 judged = private_evaluation(
     model, data.X_test, data.y_test, epsilon=0.3, ledger=testing, delta=1e-7
 )

@@ -3,19 +3,19 @@
 Does a promise hold?
 ====================
 
-An estimator says that it keeps epsilon 1. This example tries to refute that, of models
-of skdp and of a small estimator with a bug, on data that are made up for it. It ends
-with pictures: what an attacker sees, and what each step of a fit tells.
+An estimator promises epsilon 1. This example tries to refute the promise, for models of
+skdp and for a small estimator with a bug, on simulated data. It ends with pictures:
+what an attacker sees, and what each step of a fit reveals.
 
 An audit can refute a promise; it cannot confirm one. Noise is drawn anew in every run,
 so the numbers differ a little each time.
 """
 
 # %%
-# Made-up data
-# ------------
-# An audit reads its data without privacy and fits hundreds of models. It is for data
-# that nobody has to protect, and an estimator with a ledger is refused.
+# Simulated data
+# --------------
+# An audit reads its data without privacy and fits hundreds of models. Use it on data
+# that need no protection; it refuses an estimator with a ledger.
 from pathlib import Path
 
 import matplotlib
@@ -50,11 +50,11 @@ sound = audit_estimator(model, X, y)
 print(sound, "\n")
 
 # %%
-# From what a fit hands to its noise
-# ----------------------------------
-# The weights of a descent hide most of the noisy gradients that made them. These may be
-# released too, and the budget pays for all of them: a transcript shows how much of it
-# one record uses up. It needs a few fits, and is exact.
+# From the noisy gradients
+# ------------------------
+# The final weights show little of the noisy gradients that led to them, but the budget
+# pays for all these gradients. An audit of the transcript looks at them, and shows how
+# much of the budget one record uses up. It needs a few fits, and is exact.
 steps = DPLogisticRegression(
     epsilon=1.0, delta=DELTA, classes=[0, 1], solver="noisy_gd"
 )
@@ -65,9 +65,9 @@ print(transcript, "\n")
 # %%
 # A planted bug
 # -------------
-# Gaussian noise of 7.5 hides one row of norm 1 in a sum if another one takes its place:
-# the sums differ by up to 2. Half of it is enough only for a row that is there or not,
-# and is a mistake that has been made in earnest.
+# If one row of norm 1 replaces another, a sum changes by up to 2, and Gaussian noise
+# with standard deviation 7.5 hides the change. Half of this noise is enough only if a
+# row is left out. Real software has made this mistake.
 class NoisyMean(BaseEstimator):
     """The mean of rows of norm 1, with half the noise that its promise needs."""
 
@@ -87,8 +87,8 @@ print(refuted)
 # %%
 # Pictures
 # --------
-# Left: an attacker's scores, of a promise that stands and of one that does not. Right:
-# what the record tells in each answer of a descent, beside what is charged for it.
+# Left: an attacker's scores for a promise that holds and for one that does not. Right:
+# what the record reveals in each answer of a descent, and what is charged for it.
 figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
 sound.plot(ax=axes[0])
 refuted.plot(ax=axes[1])

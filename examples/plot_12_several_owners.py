@@ -3,9 +3,9 @@
 Several owners
 ==============
 
-Four hospitals may not pool their tables. Each adds up its own records and its own share
-of the noise, and only sums over all of them are seen: one private model of all records,
-with the promise and the books of a pooled one.
+Four hospitals may not pool their tables. Each adds its share of the noise to the sums
+over its records, and only the totals over all hospitals can be read. The result is one
+private model of all records, with the promise of a pooled fit.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -14,9 +14,9 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # The data
 # --------
 # Adult (UCI, 1996): does a person earn more than 50,000 dollars a year? From the folder
-# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits stand in (is
-# a digit odd?) and the next line of output says so. The records are dealt out to owners
-# of unlike sizes, whose sizes are public.
+# in ``SKDP_DATA_HOME`` or from OpenML. Without both, scikit-learn's digits take their
+# place (is a digit odd?), and the next line of output says so. The owners have
+# different numbers of records, which are public.
 from pathlib import Path
 
 import matplotlib
@@ -29,7 +29,7 @@ import numpy as np
 from skdp import DPLogisticRegression, Federation
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
-print("Loading data (if OpenML is asked, for at most 20 seconds) ...", flush=True)
+print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 if data.name == "adult":
@@ -44,7 +44,7 @@ print(f"Records of the owners: {[len(y) for _, y in owners]}.\n")
 
 
 def accuracy(model):
-    """On test records, which are taken as public here: they are on no books."""
+    """On test records, which are public here: no ledger counts this."""
     return model.score(data.X_test, data.y_test)
 
 
@@ -54,10 +54,10 @@ def private():
 
 
 # %%
-# Each by itself
-# --------------
-# The records of different owners are different, so that four models, one each, promise
-# epsilon to every record, too. Small owners learn little.
+# Each owner by itself
+# --------------------
+# No record has two owners, so four models, one for each owner, together still promise
+# epsilon to every record. Small owners learn little.
 alone = [private().fit(*table) for table in owners]
 for (_, y), model in zip(owners, alone, strict=True):
     print(f"{len(y):6d} records alone: accuracy {accuracy(model):.3f}")
@@ -65,11 +65,10 @@ for (_, y), model in zip(owners, alone, strict=True):
 # %%
 # Together
 # --------
-# ``n_honest=3``: the promise to the records of any three owners holds against the
-# fourth, who knows its own share of the noise. Three shares have to be enough, so that
-# four have a third more variance than the noise of a pooled table. This simulation adds
-# up in one process what real owners would mask and send; nothing else is different for
-# the model.
+# With ``n_honest=3`` the promise to the records of any three owners holds against the
+# fourth, who knows its share of the noise. So three shares must be enough, and four
+# have a third more variance than the noise of a pooled table. This simulation adds up
+# in one process what real owners would mask and send; the model is the same.
 federation = Federation.simulated(owners, n_honest=3)
 together = private().fit(federation)
 print(f"\n{n:6d} records together: accuracy {accuracy(together):.3f}")
@@ -80,7 +79,7 @@ print(together.privacy_.statement())
 # %%
 # The price of not pooling
 # ------------------------
-# Were there one table, there would be no shares of noise, and a little less of it.
+# A fit to one pooled table needs a little less noise.
 pooled = private().fit(data.X_train, data.y_train)
 print(f"\n{n:6d} records in one table: accuracy {accuracy(pooled):.3f}")
 

@@ -3,9 +3,9 @@
 Several rows a person
 =====================
 
-A table of visits has several rows of one patient, and a promise for one row is then
-none for the patient. Here the promise is for all rows of a patient together, and the
-ledger counts patients. Visits are made up, so that everything about them is known.
+A table of visits has several rows of one patient, and a promise for one row does not
+protect the patient. Here the promise is for all rows of a patient together. The visits
+are simulated.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
@@ -13,8 +13,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # %%
 # The data
 # --------
-# 4,000 patients with 1 to 30 visits each. Patients differ, and the visits of one are
-# alike: 18,000 rows tell less than 18,000 patients would.
+# There are 4,000 patients with 1 to 30 visits each. The visits of one patient are
+# alike, so 18,000 visits say less than 18,000 patients would.
 import tempfile
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from skdp import BudgetLedger, DPLogisticRegression, private_score
 from skdp.audit import audit_estimator
 from skdp.model_selection import PrivacyUtilityDisplay
 
-print("Data: made up.")
+print("Data: simulated.")
 
 
 def visits(n_patients, first_id, seed):
@@ -62,9 +62,9 @@ print(f"One of them has {np.bincount(ids).max()} visits.\n")
 # %%
 # What is promised to whom
 # ------------------------
-# The same epsilon, for one visit and for all visits of a patient. Where a patient has
-# thirty visits, the first promise is up to thirty times weaker for the patient. The
-# second costs accuracy, since there are fewer patients than visits.
+# The first model promises epsilon 1 for one visit, the others for all visits of a
+# patient. For a patient with thirty visits the first promise is up to thirty times
+# weaker. The second costs accuracy, because there are fewer patients than visits.
 books = Path(tempfile.mkdtemp(prefix="skdp-"))
 CAP = {"delta": 1e-6, "adjacency": "replace_user", "unit": "user"}
 ledger = BudgetLedger(books / "visits.db", epsilon=4.0, dataset="visits", **CAP)
@@ -92,8 +92,8 @@ print(models[2].privacy_.statement(), "\n")
 # %%
 # How good they are
 # -----------------
-# The score counts patients as well: each has the mean over the own visits, so that a
-# patient with many of them moves it by no more than one with few.
+# The score is the mean over patients of the mean over their visits, so that a patient
+# with many visits moves it by no more than one with few.
 scores = [
     private_score(
         model,
@@ -115,9 +115,9 @@ print(f"\n{ledger}")
 # %%
 # Does the promise hold?
 # ----------------------
-# An audit exchanges all visits of one patient, and compares what fits hand to their
-# noise. It cannot confirm a promise, only refute one. It reads its data without
-# privacy: these are made up, and there is no ledger.
+# An audit exchanges all visits of one patient, and compares the sums before noise is
+# added. It can only refute a promise, not confirm it. It reads its data without
+# privacy, which is allowed here because they are simulated.
 audit = audit_estimator(
     of_patients(1.0).set_params(ledger=None),
     X[:500],
@@ -130,9 +130,9 @@ print(f"\n{audit.sentence()}")
 # %%
 # The picture
 # -----------
-# Before any fit, ``forecast`` tells from the number of patients how much noise there
-# will be, for nothing. The scores of fitted models cost what the title says: all fits
-# together, and all scores together. On the right, the ledger.
+# On the left, ``forecast`` predicts the noise from the number of patients, before any
+# fit and at no cost. The scores in the middle cost what the title says: all fits
+# together, and all scores together. On the right is the ledger.
 folder = Path("demo")
 folder.mkdir(exist_ok=True)
 figure, axes = plt.subplots(1, 3, figsize=(14, 4.5), layout="constrained")

@@ -21,9 +21,10 @@ epsilon : float in [1e-6, 1e8] or inf, default=1.0
     `delta`. A smaller epsilon protects more and adds more noise. inf adds no noise, and
     the result is **not private**.
 delta : 0 or float in [1e-50, 1), default=1e-6
-    Probability that the guarantee adds to ``exp(epsilon)`` times the probability of any
-    result. Choose it far below ``1 / n_samples``, because publishing one record at
-    random would satisfy ``delta=1 / n_samples``. 0, where it is allowed, asks for pure
+    Probability with which the bound of epsilon may fail. Choose it far below
+    ``1 / n_samples``, because publishing one record at random would satisfy
+    ``delta=1 / n_samples``: the default will do for up to 20,000 records, and
+    ``1 / n_samples**2`` for more. 0, where it is allowed, asks for pure
     epsilon-differential privacy.
 adjacency : {"replace_one", "zero_out"}, default="replace_one"
     Which data sets are neighbours. "replace_one": one record is replaced by any other
@@ -61,9 +62,9 @@ solver : str, default="auto"
     ``skdp.solvers.SOLVERS``; a solver that cannot fit this model raises an error before
     anything is spent.
 solver_params : mapping or None, default=None
-    Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. skdp derives
-    sensitivity and noise from them and from the budget: no hyper-parameter can weaken
-    the guarantee or make the noise predictable.
+    Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. None of them
+    can weaken the guarantee or make the noise predictable, because skdp derives
+    sensitivity and noise from them and from the budget.
 classes : array-like of shape (n_classes,) or None, default=None
     All labels that may occur. None takes them from `y`, which assumes that the set of
     labels is public, and warns with `PublicLabelsWarning`.
@@ -97,15 +98,15 @@ n_nonzero_coefs : int in [1, n_features] or None, default=None
     distinguished from the noise, by a rule that uses only the shape of the data and the
     budget.
 init : {"linear", "constant"}, default="linear"
-    Model to which the trees are added: a private additive linear model of the codes,
-    paid for in the same event, or a constant. With few records only the linear model is
-    fitted; with many, the other trees follow if a tenth of them makes the loss smaller,
-    and otherwise the linear model gets their budget. Without noise the trees start from
-    a constant.
+    Model to which the trees are added: a private linear model with one weight for each
+    interval or category, or a constant. With few records only the linear model is
+    fitted; with many, a tenth of the trees is added on trial, and the others follow if
+    these reduce the loss. Otherwise the linear model gets their budget. Without noise
+    the trees start from a constant.
 n_estimators : int in [0, 10000] or None, default=None
-    Number of trees, if a trial of the first ones does not end them. Public. 0 fits the
-    start alone. None: the solver's rule, which depends on n_samples, epsilon and delta
-    and gives 600, or 0 with few records.
+    Number of trees. Public. 0 fits the start alone. None: the solver's rule, which
+    depends on n_samples, epsilon and delta and gives 600, or 0 with few records; the
+    model stays linear if a trial of the first trees finds that they do not help.
 learning_rate : float in (0, 1] or None, default=None
     Factor on the values of each tree's leaves. None: the solver's rule.
 max_depth : int or None, default=None
@@ -147,9 +148,9 @@ center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
 row_norm_ : float
     Norm to which centred rows are clipped. Private output. Only with `center_`.
 coef_path_, intercept_path_ : ndarray of shape (n_steps, ...)
-    `coef_` and `intercept_` after each step, along the first axis. The model is an
-    average of them, or the last of them. Private output, paid for with the model. Only
-    of a descent solver with ``solver_params={"keeps_path": True}``.
+    `coef_` and `intercept_` after each step, along the first axis. The model is their
+    average, or the last of them. Private output, at no further cost. Only of a descent
+    solver with ``solver_params={"keeps_path": True}``.
 n_nonzero_coefs_ : int
     `n_nonzero_coefs`, or the number that the default rule gave. Public.
 feature_importances_ : ndarray of shape (n_features_in_,)
@@ -168,7 +169,7 @@ init_seed_ : int
 output_norm_ : float or None
     `data_norm_`, or None if that is inf. Public.
 privacy_ : PrivacyRecord
-    Privacy statement of the fit: relation, mechanism, guarantee and cost. Public.
+    Privacy statement of the fit: adjacency, mechanism, guarantee and cost. Public.
 encoder_ : TableEncoder
     Encoder of the declared columns. Public. Only if `columns` is given.
 n_features_in_ : int

@@ -203,7 +203,7 @@ def _shadow(model: Any, draws: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeInference:
-    """How often a column is guessed from the rest of a record, its label and a model.
+    """Result of guessing a column from the rest of a record, its label and a model.
 
     Guesses that succeed for non-members follow from what the model has learned about
     everybody. The additional success for members is what the model has memorised [1]_.
@@ -345,7 +345,7 @@ _STEPS = {"replace_one": 1, "zero_out": 2}
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MembershipInference(Shown):
-    """How well an attack tells members of a fit from others: **not** private.
+    """Result of a membership inference attack. **Not** private.
 
     Parameters
     ----------
@@ -548,7 +548,7 @@ def membership_inference(
     n_jobs: int | None = None,
     random_state: int | None = None,
 ) -> MembershipInference:
-    """Attack a fitted model: tell the records that it was fitted to from others.
+    """Attack a fitted model: guess which records it was fitted to.
 
     Clones of the model are fitted to random halves of all records, so that for each
     record there are statistics of models with it and without it. The statistic of the

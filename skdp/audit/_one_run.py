@@ -535,7 +535,7 @@ def one_run_power(
     strength: float = 1.0,
     confidence: float = 0.95,
 ) -> OneRunBounds:
-    """The expected result of an audit of one run, before any fit.
+    """Predict the result of an audit of one run, before any fit.
 
     Parameters
     ----------
@@ -590,7 +590,7 @@ def audit_one_run(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> OneRunAudit:
-    r"""Fit once with many canaries, and bound epsilon from below by guesses about them.
+    r"""Audit one fit with many planted records, to bound epsilon from below.
 
     Each canary has two versions, and a separate public coin says which one is in the
     fit. The fit is scored, and the coins of the surest scores are guessed. Many right

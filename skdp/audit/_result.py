@@ -71,7 +71,7 @@ class EpsilonBound:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something irregular.
+    """An irregularity that an audit found.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is known of a table before its records are seen, declared once.
+"""Declarations: what is known about a table before its records are seen.
 
 `Range`, `Categories`, `Boolean` and `Dates` say what a column may hold. For a frame
 they stand in a mapping by name; for an array in a sequence by position, or one `Range`

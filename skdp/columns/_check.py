@@ -57,7 +57,7 @@ class _Problem(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """What `check` found. **Not private**, and not for publication.
+    """Result of `check`. **Not private**, and not for publication.
 
     It is true if there is a problem. `str` of it has a line for each problem.
     """

@@ -103,7 +103,7 @@ class Dataset:
 
 
 def load_adult() -> Dataset:
-    """Adult from the first place that has it, or a stand-in that says so.
+    """Load the Adult census data, or scikit-learn's digits if it is not found.
 
     The places are the folder named by the environment variable ``SKDP_DATA_HOME``
     (layout and checksums in ``docs/notebook/data.md``), then OpenML through

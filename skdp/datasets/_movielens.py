@@ -50,7 +50,7 @@ class FilmRatings:
 
 
 def load_movielens(size: str = "100k") -> FilmRatings:
-    """Ratings of MovieLens (Harper and Konstan, 2015), or synthetic ones instead.
+    """Load MovieLens ratings (Harper and Konstan, 2015), or simulated ratings.
 
     The files are looked for in the folders ``movielens_100k`` and ``movielens_1m`` of
     SKDP_DATA_HOME; nothing is downloaded.

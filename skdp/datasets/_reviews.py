@@ -49,7 +49,7 @@ class Reviews:
 
 
 def load_reviews() -> Reviews:
-    """The IMDB reviews (Maas et al., 2011), or a synthetic table in their place.
+    """Load IMDB reviews (Maas et al., 2011), or a simulated table.
 
     The reviews are looked for in the folder ``imdb_reviews`` of SKDP_DATA_HOME; nothing
     is downloaded.

@@ -474,7 +474,7 @@ None, default=None
             return self._fit(X, y)
 
     def forecast(self, n_users: int, n_items: int, n_ratings: int) -> Forecast:
-        """Solver, and noise against signal, of a fit to this many ratings.
+        """Forecast the solver and the noise of a fit to this many ratings.
 
         Nothing is read and nothing spent. The forecast is a rule of thumb
         (``docs/guide/linear_models.md``), which also decides whether `fit` warns. With

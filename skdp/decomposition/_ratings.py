@@ -368,7 +368,7 @@ _TABLE = (
 
 
 def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The ratings of a table of users by items, as pairs and ratings.
+    """Convert a table of users by items to pairs of ids and their ratings.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def _one(user: Any) -> Any:
 
 
 class LocalUsers:
-    """Users folded into a fitted factorisation by their own ratings.
+    """Users who were folded into a fitted factorisation, from their ratings.
 
     Everything here depends directly on these users' raw ratings, as a prediction on a
     user's device does. With a private model it is **outside of the guarantee** if

@@ -308,24 +308,24 @@ class GradientBoosting(FittedTrees, PrivateModel):
 
 
 class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoosting):
-    """Gradient boosting of trees with differential privacy.
+    """Gradient-boosted trees with differential privacy, for classification.
 
-    Trees are drawn from public randomness, the declared `columns` and, for a small part
-    of the budget, noisy counts of where each column's values lie. The values of their
-    leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
-    one Gaussian release a tree. They continue a private additive linear model (`init`)
-    if there are enough records and a trial of the first trees finds that they help;
-    otherwise the model is that linear model. Missing values have a separate bin. With
-    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
-    pairs, that can be plotted and read.
+    The fit starts from a private linear model (`init`). With enough records it adds a
+    tenth of the trees on trial, and the other trees if a noisy query says that these
+    reduce the loss; otherwise the model stays linear. The splits follow from public
+    randomness, the declared `columns` and, for a small part of the budget, noisy counts
+    of where each column's values lie. The values of the leaves are Newton steps of the
+    log-loss from noisy sums of residuals and curvatures, one Gaussian release a tree.
+    Missing values have a separate bin. With ``max_interaction`` 1 or 2 the model is
+    exactly a sum of curves, and tables of pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the declarations and the set of labels
     public. Released are these counts, the linear model's gradients, the gains of the
-    linear model and of the trees, and the values of all leaves; see ``privacy_``,
-    ``docs/guide/before_you_sign.md`` and, for what is not covered,
-    ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
-    are post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    linear model and of the trees, and the values of all leaves; see ``privacy_``, and
+    ``docs/guide/before_you_sign.md`` also for what is not covered. Predictions, shapes,
+    importances and constraints are post-processing; ``score(X, y)`` reads raw data and
+    is **not** private.
 
     Parameters
     ----------
@@ -596,24 +596,25 @@ def _probabilities(raw: np.ndarray) -> np.ndarray:
 
 
 class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoosting):
-    """Gradient boosting of trees with differential privacy, for regression.
+    """Gradient-boosted trees with differential privacy, for regression.
 
-    Trees are drawn from public randomness, the declared `columns` and, for a small part
-    of the budget, noisy counts of where each column's values lie. The values of their
-    leaves follow from noisy sums of bounded residuals and noisy counts, one Gaussian
-    release a tree. They continue a private additive linear model (`init`) if there are
-    enough records and a trial of the first trees finds that they help; otherwise the
-    model is that linear model. Targets are clipped to `target_bounds`. Missing values
-    have a separate bin. With ``max_interaction`` 1 or 2 the model is exactly a sum of
-    curves, and tables of pairs, that can be plotted and read.
+    The fit starts from a private linear model (`init`). With enough records it adds a
+    tenth of the trees on trial, and the other trees if a noisy query says that these
+    reduce the loss; otherwise the model stays linear. The splits follow from public
+    randomness, the declared `columns` and, for a small part of the budget, noisy counts
+    of where each column's values lie. The values of the leaves follow from noisy sums
+    of bounded residuals and noisy counts, one Gaussian release a tree. Targets are
+    clipped to `target_bounds`. Missing values have a separate bin. With
+    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
+    pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the declarations public. Released are
     these counts, a histogram of the targets, the linear model's gradients, the gains of
     the linear model and of the trees, and the values of all leaves; see ``privacy_``,
-    ``docs/guide/before_you_sign.md`` and, for what is not covered,
-    ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
-    are post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    and ``docs/guide/before_you_sign.md`` also for what is not covered. Predictions,
+    shapes, importances and constraints are post-processing; ``score(X, y)`` reads raw
+    data and is **not** private.
 
     Parameters
     ----------

@@ -441,7 +441,7 @@ class BinnedColumn:
 
 @dataclass(frozen=True)
 class Bins:
-    """The codes of a declared table; public, and known before any record is.
+    """Integer codes of the values of declared columns. Public.
 
     Ranges and points in time are cut into intervals of equal width, on the scale of the
     logarithm if so declared; values beyond an end count in the last interval on that

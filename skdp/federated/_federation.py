@@ -284,7 +284,7 @@ _NO_ROWS = (
 
 
 class Federation(TableSource):
-    """Records of several owners, whose sums nobody else sees.
+    """Records of several owners, fitted without pooling them.
 
     Each owner adds up its records and its share of the noise. A fit sees only the sum
     over all owners, which is the noisy sum over the pooled table. Every estimator whose
@@ -480,7 +480,7 @@ class Federation(TableSource):
         return model
 
     def rehearse(self, model: Any) -> Any:
-        """Fit a clone to answers of zero, for its privacy record and `traffic`.
+        """Rehearse a fit without the owners, to learn its privacy record and `traffic`.
 
         No owner is asked, and nothing is charged.
 

@@ -222,7 +222,7 @@ class PlanParty:
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """One fit among several owners, which each of them approves and pays for.
+    """Plan of one fit to the tables of several owners, which each owner approves.
 
     Nothing in a plan depends on a record. It holds all that each owner needs to derive
     the same queries, so that no code and no weights are sent, only sums.

@@ -387,7 +387,7 @@ def coordinate(
     patience: float = PATIENCE,
     tls: ssl.SSLContext | None = None,
 ) -> Any:
-    """Fit a plan's model among its parties, without any record.
+    """Coordinate the fit of a plan; a coordinator needs no records.
 
     Parameters
     ----------
@@ -436,7 +436,7 @@ def serve(
     patience: float = PATIENCE,
     tls: ssl.SSLContext | None = None,
 ) -> Any:
-    """Take part in a plan as a party, with its records and its ledger.
+    """Take part in the fit of a plan, as one of its owners.
 
     The fit is rehearsed. When all parties have connected, it is charged to the ledger,
     and only then are records read and rounds answered.

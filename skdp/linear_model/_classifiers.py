@@ -359,8 +359,7 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
     intercept is the weight of one more column with the constant value `data_norm`, so
     it is regularised and gets noise as the other weights do. With a finite epsilon,
     `predict`, `predict_proba` and `decision_function` clip rows as `fit` does; for rows
-    with a norm of at most `data_norm`, `decision_function` is
-    ``X @ coef_.T + intercept_``.
+    that this leaves unchanged, `decision_function` is ``X @ coef_.T + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. ``coef_`` and
@@ -467,8 +466,8 @@ class DPLinearSVC(LinearClassifier):
     with one sensitivity. Rows are clipped to `data_norm`. The intercept is the weight
     of one more column with the constant value `data_norm`, so it is regularised and
     gets noise as the other weights do. With a finite epsilon, `predict` and
-    `decision_function` clip rows as `fit` does; for rows with a norm of at most
-    `data_norm`, `decision_function` is ``X @ coef_.T + intercept_``.
+    `decision_function` clip rows as `fit` does; for rows that this leaves unchanged,
+    `decision_function` is ``X @ coef_.T + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. ``coef_`` and

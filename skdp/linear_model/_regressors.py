@@ -253,7 +253,7 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
     `target_bounds` and rows to `data_norm`. The intercept is the weight of one more
     column with the constant value `data_norm`, and the penalty applies to its distance
     from the middle of `target_bounds`. With a finite epsilon, `predict` clips rows as
-    `fit` does; for rows with a norm of at most `data_norm` it returns
+    `fit` does; for rows that this leaves unchanged it returns
     ``X @ coef_ + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
@@ -362,8 +362,8 @@ class DPQuantileRegressor(LinearRegressor):
     sharp kink. Targets are clipped to `target_bounds` and rows to `data_norm`. The
     intercept is the weight of one more column with the constant value `data_norm`. It
     starts at the middle of `target_bounds`, and the penalty applies to its distance
-    from there. With a finite epsilon, `predict` clips rows as `fit` does; for rows with
-    a norm of at most `data_norm` it returns ``X @ coef_ + intercept_``.
+    from there. With a finite epsilon, `predict` clips rows as `fit` does; for rows that
+    this leaves unchanged it returns ``X @ coef_ + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. ``coef_`` and ``intercept_`` are

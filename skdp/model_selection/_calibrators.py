@@ -51,7 +51,7 @@ class Calibrator(ABC):
 
 @dataclass(frozen=True)
 class Sigmoid(Calibrator):
-    """Platt's map: calibrated log-odds are a linear function of log-odds.
+    """Platt's calibration: a linear function of the log-odds.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Sigmoid(Calibrator):
 
 @dataclass(frozen=True)
 class Isotonic(Calibrator):
-    """Any rising map, linear between the middles of intervals.
+    """Calibration by any increasing function, linear between middles of intervals.
 
     Parameters
     ----------

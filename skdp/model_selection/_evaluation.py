@@ -117,7 +117,7 @@ class PrivateConfusionMatrix:
 
 @dataclass(frozen=True, eq=False)
 class PrivateEvaluation:
-    """Evaluation of a classifier of two labels by one noisy histogram.
+    """Released evaluation of a classifier with two labels, from one noisy histogram.
 
     Everything except `labels`, `thresholds` and `error` is a private output or
     post-processing, and costs nothing more. Errors do not include the sampling of
@@ -589,7 +589,7 @@ _FREE = "costs nothing: forecast from public facts"
 
 @dataclass(eq=False, repr=False)
 class PrivacyUtilityDisplay:
-    """The quality of a model by epsilon, and the cost of the picture.
+    """Plot the quality of a model by epsilon, and the cost of the plot.
 
     A forecast costs nothing. **Every fitted model is a separate event**, and so is
     every private score: a choice of epsilon from a picture of these costs all of them

@@ -91,7 +91,7 @@ _BAR = 20
 
 @dataclass(frozen=True, kw_only=True)
 class SearchReport:
-    """A page on the release of a search and its cost.
+    """HTML report on what a search released, and on its cost.
 
     Parameters
     ----------

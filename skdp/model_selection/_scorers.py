@@ -384,7 +384,7 @@ def resolve_scoring(
     target_bounds: Any = None,
     params: Mapping[str, Any] | None = None,
 ) -> PrivateScoring:
-    """The scorer that a name stands for, with the public facts that it needs.
+    """Make the scorer of a name, with the public facts that it needs.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ def private_score(
     groups : array-like of shape (n_samples,) or None, default=None
         Ids of users, with ``privacy_unit="user"`` and only then; left out with a
         source, which names its column of ids. Private.
-        scoring : str, PrivateScoring or None, default=None
+    scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
         "neg_mean_absolute_error", "neg_mean_squared_error", "neg_mean_pinball_loss",
         "neg_mean_poisson_deviance", "neg_mean_gamma_deviance" or "r2". None: "accuracy"

@@ -523,7 +523,7 @@ _MOST_CANDIDATES = 10_000
 
 
 class DPGridSearchCV(PrivateSearch):
-    """Private search over a grid of parameters, with one budget for all of it.
+    """Private search over a grid of parameters, within one budget.
 
     Every fit, every score, the choice and the final model together are (epsilon,
     delta)-differentially private. The search divides its budget among the private steps
@@ -676,7 +676,7 @@ default="auto"
 
 
 class DPRandomizedSearchCV(PrivateSearch):
-    """Private search over parameters drawn from distributions, with one budget.
+    """Private search over randomly drawn parameters, within one budget.
 
     As `DPGridSearchCV`, with `n_iter` candidates that are drawn from public
     distributions before anything is read.

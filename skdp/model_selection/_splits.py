@@ -68,7 +68,7 @@ class _Folds(BaseCrossValidator):
 
 
 class RatingKFold(_Folds):
-    """K folds of ratings: each user's ratings are divided among all folds at random.
+    """K folds of ratings, which divide each user's ratings at random.
 
     A user with two ratings or more has some in the training part of every split: the
     score is about the user's opinion of other items.
@@ -98,7 +98,7 @@ class RatingKFold(_Folds):
 
 
 class UserKFold(_Folds):
-    """K folds of users: all ratings, or rows, of a user are in one fold.
+    """K folds of users, which keep all rows or ratings of a user in one fold.
 
     For tables pass ids as `groups`; without them rows are pairs of a user and an item.
     The model knows nothing of the users in the test part: the score is about new users.

@@ -52,7 +52,7 @@ LOSSES: dict[str, Callable[[int], Loss]] = {
 
 
 class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
-    r"""Neural network of few layers for classification, with differential privacy.
+    r"""Multi-layer perceptron classifier with differential privacy.
 
     Minimises the mean log-loss (with more than two classes the softmax loss), or a loss
     that is not convex, along noisy sums of per-record gradients. The joint gradient of
@@ -298,7 +298,7 @@ _RESIDUAL_BOUND = 2.0
 
 
 class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
-    r"""Neural network of few layers for regression, with differential privacy.
+    r"""Multi-layer perceptron regressor with differential privacy.
 
     Minimises half the mean squared error along noisy sums of per-record gradients; the
     joint gradient of all layers, biases included, is clipped to one norm, which is

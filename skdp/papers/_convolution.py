@@ -86,7 +86,7 @@ MOST_INPUTS, MOST_POSITIONS = 4096, 8192
 
 @dataclass(frozen=True)
 class Convolution(Layer):
-    """Filters that are moved over an image, and the largest values of windows.
+    """Convolution of an image, followed by max-pooling.
 
     Every filter is a square of `kernel` x `kernel` pixels of all channels, moved by
     `stride` over the image with `padding` zeros around it. In each window of `pool` x

@@ -51,7 +51,7 @@ def set_budget(
     weights: Mapping[str, float] | None = None,
     data_independent: Collection[Any] = (),
 ) -> Estimator:
-    """An unfitted copy whose private steps together cost one budget.
+    """Copy a pipeline, and divide one budget among its private steps.
 
     Steps that release Gaussian noise only share one delta, and their mu^2 are
     proportional to their weights: together they are as private as one Gaussian release

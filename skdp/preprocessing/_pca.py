@@ -26,7 +26,7 @@ _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
 class DPPCA(
     AppendsToSources, BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer
 ):
-    r"""Principal components of private second moments.
+    r"""Principal component analysis with differential privacy.
 
     Rows are clipped to `data_norm`, in `fit` and in `transform`. One release with noise
     gives the second moments and the mean; their eigenvectors are the components.

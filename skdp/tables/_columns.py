@@ -559,7 +559,7 @@ _IN_TOML = (
 
 
 def from_toml(text: str) -> dict[str, Declaration]:
-    """Read declarations by name from a TOML text, which a person can write.
+    """Read declarations from TOML text, which people can write by hand.
 
     A column has a list of texts (its categories), ``[false, true]``, or a table with
     the fields of `Range`, `Categories` or `Dates`. ``missing = true`` belongs into a
@@ -686,7 +686,7 @@ class Template(dict[str, Any]):
 
 
 def template(frame: Any) -> Template:
-    """A mapping of declarations to complete, with a line for each column.
+    """Draft the declarations of a table, to be completed by hand.
 
     It is made from names and dtypes, which are public, and not from values. The
     categories of a dtype are values and are not copied.

@@ -268,7 +268,7 @@ def test_a_letter_promises_the_cap_and_says_what_the_releases_cost(used):
         "epsilon 10, delta 1e-06, for all results together",
         f"Total so far: 3 releases together cost epsilon {used.spent().epsilon:.4g} at",
         "the guarantee is the cap",
-        "it is that of a group of so many",
+        "it is that of a group of k",
         signed["signature"]["digest"],
         used._books.read().head,
         *(f"`{one.label}`, epsilon 1, delta 1e-06" for one in used.spends()),
@@ -286,7 +286,7 @@ def test_a_letter_of_users_and_of_an_empty_ledger(tmp_path):
     assert "Nothing so far." in letter
     assert "all rows of one user are replaced" in letter
     assert "A user is ‹one person" in letter
-    assert "group of so many" not in letter
+    assert "group of k" not in letter
 
 
 def test_no_letter_promises_what_a_release_broke(tmp_path, capsys):

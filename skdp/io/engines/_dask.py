@@ -411,7 +411,7 @@ def _type_of(dtype: Any) -> Any:
 
 
 class DaskSource(TableSource):
-    """Records on the workers of a Dask cluster, which add up their own parts.
+    """Records on a Dask cluster; each worker adds up its part of them.
 
     The records are Parquet files that all workers see, or a Dask data frame. Workers
     need skdp. A fit sends them queries at released weights, and they answer with whole

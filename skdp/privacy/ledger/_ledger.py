@@ -156,7 +156,7 @@ _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs
 
 
 class BudgetLedger:
-    """A cap on the privacy loss of all fits to one data set, kept in a file.
+    """A file that adds up the privacy loss of all fits, and enforces a cap on it.
 
     Every fit with ``ledger=`` this object commits its event to the file before it reads
     the data. A fit that would exceed the cap raises `BudgetExceeded` and reads nothing.
@@ -185,12 +185,12 @@ class BudgetLedger:
     delta : 0 or float in [1e-50, 1)
         Cap on delta. With 0 only pure fits are possible.
     adjacency : str, default="replace_one"
-        Relation of all fits: "replace_one" or "zero_out" for records of a table,
+        Adjacency of all fits: "replace_one" or "zero_out" for records of a table,
         "replace_user" or "zero_out_user" for users of a table, "rating_value" or "user"
-        for `DPMatrixFactorization`. Fits under another relation are refused.
+        for `DPMatrixFactorization`. Fits under another adjacency are refused.
     unit : str, default="record"
         Privacy unit: "record" for "replace_one" and "zero_out", "rating" for
-        "rating_value", "user" for the other relations. Fits with another unit are
+        "rating_value", "user" for the others. Fits with another unit are
         refused.
     dataset : str, default=""
         A name for the data set, which skdp never computes from the data.
@@ -199,12 +199,12 @@ class BudgetLedger:
         events, instead of refused. The total is inf after the first of them.
     reserve_epsilon : float in [0, epsilon], default=0.0
         Part of epsilon that is set aside for costs that do not add up in squares: pure
-        releases and searches with secret trials after the first Gaussian fit, and a
+        releases and searches by random stopping after the first Gaussian fit, and a
         part of the cost of objective perturbation. Public, and fixed when the ledger is
         made.
     reserve_delta : float in [0, delta] or None, default=None
         Part of delta that is set aside for fits on samples, objective perturbation and
-        searches with secret trials. None: half of delta, which costs Gaussian fits 3 to
+        searches by random stopping. None: half of delta, which costs Gaussian fits 3 to
         8 percent of mu. With 0 Gaussian fits lose nothing.
 
     Raises
@@ -287,7 +287,7 @@ class BudgetLedger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open an existing ledger, with the values that it was made with.
+        """Open an existing ledger file, with the cap and adjacency that it has.
 
         Parameters
         ----------
@@ -427,12 +427,13 @@ class BudgetLedger:
         return ComposedEvent(tuple(spend.event for spend in self.spends()))
 
     def spent(self) -> Amount:
-        """The cost of the fits so far, as if they had been fixed in advance.
+        """The total cost of the fits so far, if they were all fixed in advance.
 
         Returns
         -------
         object with `epsilon` and `delta`
-            At the cap's delta. For adaptively chosen fits the guarantee is the cap.
+            At the cap's delta. If some fits were chosen after seeing other results,
+            the guarantee is the cap, not this total.
         """
         return Amount(self._state(self._books.read()).spent_epsilon(), self.delta)
 

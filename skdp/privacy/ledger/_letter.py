@@ -17,8 +17,8 @@ from skdp.privacy.ledger._report import on_one_line, seal_lines
 
 
 _OF_RECORDS = (
-    "The promise to a person with several {unit}s is weaker: it is that of a group of "
-    "so many. One person has at most ‹number›."
+    "The promise to a person with k {unit}s is weaker: it is that of a group of k. "
+    "One person has at most ‹number› {unit}s."
 )
 _OF_USERS = "A user is ‹one person, by the column …›, with any number of rows."
 

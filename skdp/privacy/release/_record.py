@@ -112,7 +112,7 @@ ADJACENCY_MEANING = {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyRecord(Shown):
-    """Privacy statement of a release: its relation, its mechanism and its cost.
+    """Privacy statement of a release: its adjacency, its mechanism and its cost.
 
     Every field is a public fact or post-processing of a private output. In print it
     begins with three lines for everybody: what was released, how much it reveals, and
@@ -424,7 +424,7 @@ _NAME = "record.schema.json"
 
 
 def record_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the result of `PrivacyRecord.to_json`.
+    """Return the JSON Schema (draft 2020-12) of the result of `PrivacyRecord.to_json`.
 
     Its ``$id`` contains the schema number of the record. A record from an older version
     may lack fields; `PrivacyRecord.from_json` reads it, and writes a complete record.
