@@ -32,7 +32,7 @@ _NOTHING, _EVERYTHING = 1.0, 1.5
 # of their loss over the constant's with 1.5 on average, and .0068 with 2.0.
 _DEVIATIONS, _DEVIATIONS_OF_NUMBERS = 1.75, 1.0
 # The dependence between columns is estimated in so many principal directions at most.
-# The time of an estimate grows with the fourth power; the next directions have a small
+# The time of an estimate grows with the third power; the next directions have a small
 # variance.
 _MOST_DIRECTIONS = 60
 # Prior deviation of a correlation: that of a uniform number between -1 and 1. Values
@@ -340,18 +340,13 @@ def correlations(noise: NoiseOfRun, spreads: FloatArray, parts: Any) -> FloatArr
     squares, products = response.T @ response, response.T @ gradient
     if not (np.isfinite(squares).all() and np.isfinite(products).all()):
         return np.eye(n)  # overflow: nothing is estimated, and nothing raises
-    found, certain = np.zeros((n, n)), np.zeros((n, n))
-    for i in range(n):
-        others = np.flatnonzero(parts != parts[i])
-        known = spreads[i] * squares[np.ix_(others, others)]
-        # Eigenvectors exist where an inverse may not, after few steps of little noise.
-        values, turned = np.linalg.eigh(known)
-        variances = 1 / (np.maximum(values, 0.0) + _CORRELATION**-2)
-        product = roots[i] * products[others, i]
-        found[i, others] = turned @ (variances * (turned.T @ product))
-        certain[i, others] = 1 / (turned**2 @ variances)
-    total = np.maximum(certain + certain.T, 1e-300)
-    both = (found * certain + (found * certain).T) / total
+    # Eigenvectors exist where an inverse may not, after few steps of little noise.
+    values, turned = np.linalg.eigh(squares)
+    variances = 1 / (np.outer(spreads, np.maximum(values, 0.0)) + _CORRELATION**-2)
+    found = roots[:, None] * (variances * (products.T @ turned)) @ turned.T
+    certain = 1 / (variances @ (turned**2).T)
+    both = (found * certain + (found * certain).T) / (certain + certain.T)
+    both[parts[:, None] == parts] = 0.0  # directions of one part are uncorrelated
     values, turned = np.linalg.eigh(
         np.eye(n) + np.clip(both, -_MOST_CORRELATED, _MOST_CORRELATED)
     )

@@ -11,7 +11,7 @@ BASE = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.25,))
 SPREADS, PARTS = np.array([0.5, 0.4, 0.1]), np.array([0, 1, 1])
 
 
-def run_of(correlation, n_steps=60, noise=1e-3, rate=4.0, seed=0):
+def run_of(correlation, n_steps=600, noise=1e-3, rate=4.0, seed=0):
     """A descent on a quadratic loss with this correlation between parts 0 and 1."""
     related = np.eye(3)
     related[0, 1] = related[1, 0] = correlation
@@ -30,7 +30,7 @@ def run_of(correlation, n_steps=60, noise=1e-3, rate=4.0, seed=0):
 @pytest.mark.parametrize("correlation", [-0.7, 0.0, 0.7])
 def test_the_correlation_of_two_columns_is_found(correlation):
     found = correlations(run_of(correlation), SPREADS, PARTS)
-    assert abs(found[0, 1] - correlation) < 0.1
+    assert abs(found[0, 1] - correlation) < 0.2  # about five deviations
     assert np.allclose(found, found.T)
     assert abs(found[1, 2]) < 1e-9  # directions of one column are uncorrelated
     # The twin takes gradients of independent columns.
