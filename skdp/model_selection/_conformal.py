@@ -56,9 +56,9 @@ _FINEST = 2.0**-10
 # Bound on the mean excess of the noise in a count over any level that it exceeds, in
 # standard deviations: exact for Gaussian noise; sqrt(1/2) for Laplace noise.
 _EXCESS = math.sqrt(2 / math.pi)
-# The size of a group is estimated so many standard deviations too low. It is still too
-# high in at most this share of the releases.
-_SURELY, _TOO_HIGH = 4.0, 0.001
+# A group has a threshold if the number of records above it is at least so many standard
+# deviations of the noise that comes from the group's size, which is private.
+_SURELY = 2.0
 
 
 # --------------------------------------------------------------------- Declared groups
@@ -97,14 +97,14 @@ def _checked_split(split_by: Any, X: Any) -> dict[Any, tuple[Any, ...]]:
 # ------------------------------------------------------ How many intervals are left out
 
 
-def most_missed(level: float, n_samples: float, deviation: float) -> float:
+def most_missed(level: float, n_samples: Any, deviation: float) -> Any:
     """Largest noisy number of records above a threshold; below 0, there is none.
 
     Parameters
     ----------
     level : float in (0, 1)
         Least mean coverage.
-    n_samples : float
+    n_samples : float or ndarray
     deviation : float
         Standard deviation of the noise in one count.
     """
@@ -272,13 +272,15 @@ class ConformalPredictor(ScoreRelease):
     def _quantile(self, level: float) -> FloatArray:
         """Largest score within a region, for each group; inf if all are within."""
         counts = self.counts_.reshape(-1, len(self.thresholds_))
-        n_samples = np.full(len(counts), float(self._n_samples))
+        n_samples, least = np.full(len(counts), float(self._n_samples)), 0.0
         if self._params["split_by"]:
-            too_high = _SURELY * self._deviation * math.sqrt(counts.shape[1])
-            n_samples, level = counts.sum(axis=1) - too_high, level + _TOO_HIGH
+            n_samples = counts.sum(axis=1)
+            of_size = self._deviation * math.sqrt(counts.shape[1])
+            least = _SURELY * (1 - level) * of_size
+        most = most_missed(level, n_samples, self._deviation)
         left_out = [
-            intervals_left_out(own, most_missed(level, n, self._deviation), self._coin)
-            for own, n in zip(counts, n_samples, strict=True)
+            intervals_left_out(own, above if above >= least else -1.0, self._coin)
+            for own, above in zip(counts, most.tolist(), strict=True)
         ]
         # If no interval is left out, every score is within.
         ends = np.array([np.inf, *self.thresholds_[-2::-1], 0.0])
