@@ -127,11 +127,9 @@ def intervals_left_out(counts: FloatArray, most: float, coin: float) -> int:
     """
     sums = np.append(0.0, np.cumsum(counts))
     above = np.flatnonzero(sums > most)
-    if not above.size:
-        return len(counts)
-    first = int(above[0])
-    if first == 0:
-        return 0
+    first = int(above[0]) if above.size else len(sums)
+    if not 0 < first < len(sums):
+        return min(first, len(counts))
     share = (most - sums[first - 1]) / (sums[first] - sums[first - 1])
     return first if coin < share else first - 1
 
@@ -302,9 +300,10 @@ class ConformalPredictor(ScoreRelease):
 
     def _predicted(self, X: Any, method: str) -> Any:
         check_is_fitted(self, "counts_")
+        found = getattr(self.estimator, method)(X)  # whose errors say more
         if Table.of(X).holds_rows:
             validate_data(self, X, reset=False, skip_check_array=True)
-        return getattr(self.estimator, method)(X)
+        return found
 
     def predict(self, X: Any) -> np.ndarray:
         """The predictions of `estimator`.
@@ -320,10 +319,7 @@ class ConformalPredictor(ScoreRelease):
         return np.asarray(self._predicted(X, "predict"))
 
     def __sklearn_tags__(self) -> Any:
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        for name in ("input_tags", "regressor_tags", "classifier_tags"):
-            setattr(tags, name, getattr(own, name))
-        return tags
+        return get_tags(self.estimator)
 
 
 def _check_level(level: Any) -> None:
@@ -415,6 +411,7 @@ class DPConformalRegressor(RegressorMixin, ConformalPredictor):
     """
 
     _kind = "absolute_residual", "regression", "predict"
+    __sklearn_tags__ = ConformalPredictor.__sklearn_tags__
 
     @staticmethod
     def _score(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
@@ -453,7 +450,7 @@ class DPConformalRegressor(RegressorMixin, ConformalPredictor):
             most = check_real(
                 "residual_bound", self.residual_bound, low=0, high=most, low_open=True
             )
-        size = n_samples * self.epsilon
+        size = n_samples * self.epsilon if n_samples else 0.0
         n = max(n for n, least in _INTERVALS.items() if size >= least)
         ends = _FINEST ** (1 - np.arange(1, n + 1) / n)
         facts = {"low": low, "high": high, "residual_bound": most}
@@ -547,6 +544,7 @@ class DPConformalClassifier(ClassifierMixin, ConformalPredictor):
     """
 
     _kind = "label_doubt", "classification", "predict_proba"
+    __sklearn_tags__ = ConformalPredictor.__sklearn_tags__
 
     @staticmethod
     def _score(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:

@@ -417,7 +417,10 @@ def _accepted_rows(
     estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
 ) -> ScoredTable:
     if y is None:
-        raise ValueError("The y argument must hold the true values. Got None.")
+        raise ValueError(
+            "A score requires y to be passed, but the target y is None. Pass the true "
+            "values."
+        )
     if issparse(X) or not hasattr(X, "shape"):
         # As objects: one entry must not decide the type of all.
         to_rows = X.tocsr if issparse(X) else partial(np.array, X, dtype=object)
