@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -60,8 +60,41 @@ _EXCESS = math.sqrt(2 / math.pi)
 # deviations of the noise that comes from the group's size, which is private.
 _SURELY = 2.0
 
+Score = Callable[[Params, Any, Any, NDArray[Any]], FloatArray]
 
-# --------------------------------------------------------------------- Declared groups
+
+# ------------------------------------------------ Cells of records: groups and scores
+
+
+def _residual(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """Absolute residuals in units of the largest one; NaN without a prediction."""
+    predicted, target = _clipped(params, estimator, X, y)
+    return np.asarray(np.abs(predicted - target) / params["residual_bound"])
+
+
+def _doubt(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """One minus the probability of the label; 1 for a label that is not known."""
+    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    label = label_codes(y, tuple(estimator.classes_))
+    if proba.shape != (len(y), len(estimator.classes_)):
+        raise ValueError
+    return np.where(label < 0, 1.0, 1 - proba[np.arange(len(y)), label])
+
+
+def _cell(
+    score: Score, params: Params, estimator: Any, X: Any, y: NDArray[Any]
+) -> IntArray:
+    """Cell of each record: groups in order, largest scores first; -1 for none."""
+    last = len(params["thresholds"]) - 1
+    found = score(params, estimator, X, y)
+    # A score at a threshold is not above it; NaN is above all.
+    below = np.searchsorted(params["thresholds"][:-1], found, side="left")
+    group = _group(params["split_by"], X)
+    return np.where(group < 0, -1, group * (last + 1) + last - below)
+
+
+def _as_cell(params: Params, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+    return quality.astype(np.int64)
 
 
 def _group(split_by: Mapping[Any, tuple[Any, ...]], X: Any) -> IntArray:
@@ -134,10 +167,6 @@ def intervals_left_out(counts: FloatArray, most: float, coin: float) -> int:
     return first if coin < share else first - 1
 
 
-def _as_cell(params: Params, quality: FloatArray, y: NDArray[Any]) -> IntArray:
-    return quality.astype(np.int64)
-
-
 class ConformalPredictor(ScoreRelease):
     """A fitted model with a released histogram of its scores on held-out records."""
 
@@ -145,23 +174,8 @@ class ConformalPredictor(ScoreRelease):
     confidence_level: float
     split_by: Any
 
-    # Name of the scores, their task, and the method of the model that they need.
-    _kind: ClassVar[tuple[str, str, str]]
-
-    @staticmethod
-    @abstractmethod
-    def _score(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        """The score of each record in [0, 1], small if the prediction is good."""
-
-    @classmethod
-    def _cell(cls, params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> IntArray:
-        """Cell of each record: groups in order, largest scores first; -1 for none."""
-        last = len(params["thresholds"]) - 1
-        score = cls._score(params, estimator, X, y)
-        # A score at a threshold is not above it; NaN is above all.
-        below = np.searchsorted(params["thresholds"][:-1], score, side="left")
-        group = _group(params["split_by"], X)
-        return np.where(group < 0, -1, group * (last + 1) + last - below)
+    # Name of the scores, their task, the method of the model, and the scores.
+    _kind: ClassVar[tuple[str, str, str, Score]]
 
     @abstractmethod
     def _facts(self, n_samples: float) -> tuple[tuple[float, ...], dict[str, Any]]:
@@ -219,7 +233,7 @@ class ConformalPredictor(ScoreRelease):
         self.quantile_ = self._quantile(self.confidence_level)
 
     def _check_kind(self) -> None:
-        _, task, method = self._kind
+        _, task, method, _ = self._kind
         is_kind = is_regressor if task == "regression" else is_classifier
         if not (is_kind(self.estimator) and hasattr(self.estimator, method)):
             raise ValueError(
@@ -232,12 +246,12 @@ class ConformalPredictor(ScoreRelease):
         self, ends: tuple[float, ...], n_groups: int, facts: dict[str, Any]
     ) -> NamedScoring:
         """A count of records by group and score."""
-        name, task, method = self._kind
+        name, task, method, score = self._kind
         # The largest score; the group of a record on which the model raises is unknown.
         worst = -1.0 if facts["split_by"] else 0.0
         return NamedScoring(
             name=name,
-            per_record=partial(self._cell, facts | {"thresholds": ends}),
+            per_record=partial(_cell, score, facts | {"thresholds": ends}),
             lowest=0.0,
             highest=1.0,
             task=task,
@@ -410,13 +424,8 @@ class DPConformalRegressor(RegressorMixin, ConformalPredictor):
     True
     """
 
-    _kind = "absolute_residual", "regression", "predict"
+    _kind = "absolute_residual", "regression", "predict", _residual
     __sklearn_tags__ = ConformalPredictor.__sklearn_tags__
-
-    @staticmethod
-    def _score(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        predicted, target = _clipped(params, estimator, X, y)
-        return np.asarray(np.abs(predicted - target) / params["residual_bound"])
 
     def __init__(
         self,
@@ -543,16 +552,8 @@ class DPConformalClassifier(ClassifierMixin, ConformalPredictor):
     True
     """
 
-    _kind = "label_doubt", "classification", "predict_proba"
+    _kind = "label_doubt", "classification", "predict_proba", _doubt
     __sklearn_tags__ = ConformalPredictor.__sklearn_tags__
-
-    @staticmethod
-    def _score(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-        label = label_codes(y, tuple(estimator.classes_))
-        if proba.shape != (len(y), len(estimator.classes_)):
-            raise ValueError
-        return np.where(label < 0, 1.0, 1 - proba[np.arange(len(y)), label])
 
     def __init__(
         self,
