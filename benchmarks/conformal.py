@@ -22,10 +22,12 @@ import math
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from scipy.special import softmax
@@ -34,6 +36,7 @@ from sklearn.linear_model import LinearRegression
 
 from benchmarks._runner import Line, benchmark, line
 from skdp import BudgetLedger, DPConformalClassifier, DPConformalRegressor
+from skdp.model_selection import _conformal
 from skdp.privacy.accounting._relations import relation_for
 
 _SIZES, _EPSILONS, _LAWS = (500, 5_000, 50_000), (0.3, 1.0, 4.0), ("none", "ledger")
@@ -138,7 +141,13 @@ def without(case: str) -> float:
 
 
 def released(
-    case: str, n_samples: int, epsilon: float, law: str, adjacency: str, seed: int
+    case: str,
+    n_samples: int,
+    epsilon: float,
+    law: str,
+    adjacency: str,
+    intervals: int,
+    seed: int,
 ) -> list[float]:
     """Coverage, relative size, and whether all is within."""
     rng = np.random.default_rng(seed)
@@ -147,8 +156,14 @@ def released(
     given = {"groups": ids} if case == "users" else {}
     if given:
         facts["privacy_unit"] = "user"
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        warnings.catch_warnings(),
+        ExitStack() as stack,
+    ):
         warnings.simplefilter("ignore")
+        if intervals:
+            stack.enter_context(patch.object(_conformal, "_INTERVALS", {intervals: 0}))
         if law == "ledger":
             books: dict[str, Any] = {"epsilon": 1e4, "delta": 1e-3}
             if given:
@@ -161,14 +176,20 @@ def released(
 
 
 @benchmark("conformal", runs=max(_RUNS.values()), judged=True)
-def lines(cases: str = "", adjacency: str = "replace_one") -> Iterator[Line]:
-    """Coverage of conformal intervals and sets; `cases` are names with commas."""
+def lines(
+    cases: str = "", adjacency: str = "replace_one", intervals: int = 0
+) -> Iterator[Line]:
+    """Coverage of conformal intervals and sets.
+
+    `cases` are names with commas; `intervals` is the number of intervals of residuals,
+    0 for that of the rule.
+    """
     for case in cases.split(",") if cases else _CASES:
         for law, n_samples, epsilon in product(_LAWS, _SIZES, _EPSILONS):
             yield line(
                 {"case": case, "n": n_samples, "epsilon": epsilon, "ledger": law},
                 "95 %",
-                partial(released, case, n_samples, epsilon, law, adjacency),
+                partial(released, case, n_samples, epsilon, law, adjacency, intervals),
                 ("coverage", "wider", "all"),
                 private=True,
                 most_runs=_RUNS[n_samples],
