@@ -28,7 +28,7 @@ OLDEST_TESTS = tests/contract
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-onnx test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint workflows release-check where clean python
+.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users demo-intervals test test-papers test-engines test-onnx test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint workflows release-check where clean python
 
 help:
 	@echo "make dev          install what contributors need into .venv (1 minute)"
@@ -45,6 +45,7 @@ help:
 	@echo "make demo-audit   install, then try to refute privacy promises (1 minute)"
 	@echo "make demo-owners  install, then fit one model to the tables of four owners (1 minute)"
 	@echo "make demo-users   install, then protect all rows of a person together (1 minute)"
+	@echo "make demo-intervals  install, then put intervals around predictions (1 minute)"
 	@echo "make test         install, then run the tests (6 minutes on 2 cores)"
 	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
 	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
@@ -122,6 +123,9 @@ demo-owners: $(VENV)/.installed-demo
 
 demo-users: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_13_several_rows_a_person.py
+
+demo-intervals: $(VENV)/.installed-demo
+	@$(BIN)/python examples/plot_14_intervals.py
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench and not wide and not engines" --ignore=tests/papers --ignore=skdp/papers

@@ -18,7 +18,9 @@ MODULES = {
     "peers and defaults": (
         "peers", "tabular", "default", "declared", "edges", "boosting"
     ),
-    "coverage, errors and audits": ("intervals", "errors", "score_errors", "audits"),
+    "coverage, errors and audits": (
+        "intervals", "conformal", "errors", "score_errors", "audits"
+    ),
     "other models": (
         "users", "federation", "recommenders", "networks", "choices", "sparse"
     ),

@@ -16,6 +16,8 @@ _HOMES = {
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
     "DPCalibratedClassifier": "skdp.model_selection",
+    "DPConformalClassifier": "skdp.model_selection",
+    "DPConformalRegressor": "skdp.model_selection",
     "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
@@ -90,6 +92,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
     )
     from skdp.model_selection import (
         DPCalibratedClassifier as DPCalibratedClassifier,
+        DPConformalClassifier as DPConformalClassifier,
+        DPConformalRegressor as DPConformalRegressor,
         DPGridSearchCV as DPGridSearchCV,
         DPRandomizedSearchCV as DPRandomizedSearchCV,
         DPTunedThresholdClassifier as DPTunedThresholdClassifier,

@@ -1,6 +1,10 @@
 """Scores, and choices made from them, with differential privacy."""
 
 from skdp.model_selection._calibrators import Isotonic, Sigmoid
+from skdp.model_selection._conformal import (
+    DPConformalClassifier,
+    DPConformalRegressor,
+)
 from skdp.model_selection._evaluation import (
     PrivacyUtilityDisplay,
     PrivateConfusionMatrix,
@@ -24,6 +28,8 @@ __all__ = [
     "SCORINGS",
     "Composition",
     "DPCalibratedClassifier",
+    "DPConformalClassifier",
+    "DPConformalRegressor",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DPTunedThresholdClassifier",

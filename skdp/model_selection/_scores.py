@@ -225,9 +225,13 @@ def private_score(
 
 def grid_of(table: Table, users: Any, epsilon: float) -> tuple[float, ...]:
     """The default intervals of probabilities for a table; from public facts."""
+    return log_odds_grid(count_of(table, users), epsilon)
+
+
+def count_of(table: Table, users: Any) -> int:
+    """Number of scored records or users, before they are accepted; public."""
     n_rows = len(table.y) if hasattr(table.y, "__len__") else 0
-    n_samples = table.count(n_rows) if users is None else users.n_users
-    return log_odds_grid(n_samples, epsilon)
+    return table.count(n_rows) if users is None else int(users.n_users)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,6 +367,13 @@ class ScoreRelease(PrivateRelease):
         self, solver: ScoreStatistic[ReleasedT], why: str, table: Scored, what: str
     ) -> ReleasedT:
         """Release; sets ``privacy_``. `what` is the name of the release."""
+        planned, budget = self._planned(solver, why, table, what)
+        return fit(self, planned, table, self._door(budget))
+
+    def _planned(
+        self, solver: ScoreStatistic[ReleasedT], why: str, table: Scored, what: str
+    ) -> tuple[PlannedFit[Question, ReleasedT], Budget]:
+        """The release before its commit, and the budget that its law uses."""
         relation, shape = self._relation(), table.X.shape
         n_features = shape[1] if len(shape) > 1 else 1
         planned = PlannedFit(
@@ -381,7 +392,7 @@ class ScoreRelease(PrivateRelease):
         budget = Budget(self.epsilon, self.delta)
         if solver.law is not None:
             budget = budget_of(solver.law, budget)
-        return fit(self, planned, table, self._door(budget))
+        return planned, budget
 
 
 def _accepted(
@@ -406,7 +417,10 @@ def _accepted_rows(
     estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
 ) -> ScoredTable:
     if y is None:
-        raise ValueError("The y argument must hold the true values. Got None.")
+        raise ValueError(
+            "A score requires y to be passed, but the target y is None. Pass the true "
+            "values."
+        )
     if issparse(X) or not hasattr(X, "shape"):
         # As objects: one entry must not decide the type of all.
         to_rows = X.tocsr if issparse(X) else partial(np.array, X, dtype=object)

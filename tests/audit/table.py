@@ -56,6 +56,8 @@ def _candidates(name, law, relation):
         return models.candidates(name, relation, law)
     if name == "describe":
         return [partial(tables.description, relation, law)]
+    if name in tables.CONFORMAL:
+        return [partial(tables.conformal, name, relation, law)]
     if name in SOLVERS and name not in NOT_REPLAYED:
         return linear.candidates(name, relation, law)
     if relation not in ADJACENCIES:
@@ -92,6 +94,7 @@ def rows():
         *(f"{key}, samples" for key in SAMPLES),
         *models.MODELS,
         "describe",
+        *tables.CONFORMAL,
         *SCORINGS,
         *searches.METHODS,
         *searches.STOPPING,

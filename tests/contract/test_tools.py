@@ -120,7 +120,7 @@ ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
 ALWAYS_DOUBLE |= {name for name in MODELS if "Boosting" in name}
 # Tools themselves: tests/model_selection.
 SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV", "DPTunedThresholdClassifier"}
-SEARCHES |= {"DPCalibratedClassifier"}
+SEARCHES |= {"DPCalibratedClassifier", "DPConformalClassifier", "DPConformalRegressor"}
 
 DECLARED = {
     "age": Range(17, 90),

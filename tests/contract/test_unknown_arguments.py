@@ -112,6 +112,8 @@ def positional(kind):
 
 SEARCHES = {DPGridSearchCV, skdp.DPRandomizedSearchCV}
 SEARCHES |= {skdp.DPTunedThresholdClassifier, skdp.DPCalibratedClassifier}
+# Around a model, as searches are.
+SEARCHES |= {skdp.DPConformalClassifier, skdp.DPConformalRegressor}
 BUDGETED = [
     kind
     for kind in CLASSES

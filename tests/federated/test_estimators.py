@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import skdp
@@ -12,6 +14,8 @@ from skdp import (
     BoundedScaler,
     BudgetLedger,
     DPCalibratedClassifier,
+    DPConformalClassifier,
+    DPConformalRegressor,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
@@ -38,7 +42,7 @@ from skdp import (
 from skdp._base import PrivateEstimator
 from skdp.exceptions import Refused
 from tests.federated.owned import federation, model
-from tests.io.places import COLUMNS
+from tests.io.places import COLUMNS, FEATURES, numbers
 
 LABELS = {"classes": [0, 1]}
 BOUNDS = {"target_bounds": (0, 1)}
@@ -46,6 +50,10 @@ SPARSE = {"feature_bound": 1.0}
 WIDE = {"bounds": (-2, 2)}
 GRID = {"C": [0.1, 1.0]}
 LINEAR = DPLogisticRegression(**LABELS)
+KNOWN = numbers(50)
+# A federation fits a clone, which would forget what a model knows.
+OF_TARGETS = FrozenEstimator(LinearRegression().fit(KNOWN[FEATURES], KNOWN["t"]))
+OF_LABELS = FrozenEstimator(LogisticRegression().fit(KNOWN[FEATURES], KNOWN["y"]))
 # Fitted, each with the target that it takes.
 SUPPORTED = [
     (LINEAR, "y"),
@@ -72,6 +80,8 @@ SUPPORTED = [
         DPRandomizedSearchCV(LINEAR, GRID, n_iter=2, epsilon=1.0, method="composition"),
         "y",
     ),
+    (DPConformalRegressor(OF_TARGETS, **BOUNDS), "t"),
+    (DPConformalClassifier(OF_LABELS), "y"),
 ]
 # Refused: what, and a word of its one sentence.
 REFUSED = {

@@ -21,6 +21,8 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DPCalibratedClassifier,
+    DPConformalClassifier,
+    DPConformalRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -145,6 +147,14 @@ def comparison(X, y=None, ids=None, **given):
     return repr((found.first_only, found.second_only))
 
 
+def conformal(kind, which):
+    def release(X, y=None, ids=None, **given):
+        found = kind(scored()[which], **SEED, **given).fit(X, y, ids)
+        return bits([found.counts_, found.quantile_])
+
+    return release
+
+
 def description(X, y=None, ids=None, **given):
     facts = {"epsilon": 1.0, "groups": ids, "crosses": [("a", "b")], **SEED, **given}
     found = describe(X, COLUMNS, **facts).to_frame()
@@ -188,6 +198,8 @@ OTHERS = {
     "r2": (score("r2", 2), "t"),
     "evaluation": (evaluation, "y"),
     "comparison": (comparison, "y"),
+    "intervals": (conformal(DPConformalRegressor, 2), "t"),
+    "sets": (conformal(DPConformalClassifier, 1), "y"),
     "description": (description, "y"),
     **{name: (search(model), "y") for name, model in SEARCHES.items()},
 }

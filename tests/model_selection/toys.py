@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
@@ -137,3 +138,44 @@ class Deadly(NoisySum):
 
     def _before_reading(self, X):
         os._exit(1)
+
+
+class KnowsNothing(RegressorMixin, BaseEstimator):
+    """A regressor that is fitted from the start, and predicts 0."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        return np.zeros(check_array(X, accept_sparse=True).shape[0])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.regressor_tags.poor_score = True
+        return tags
+
+
+class KnowsNoLabel(ClassifierMixin, BaseEstimator):
+    """A classifier that is fitted from the start, to whom two labels are as likely."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict_proba(self, X):
+        return np.full((check_array(X, accept_sparse=True).shape[0], 2), 0.5)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.classifier_tags.poor_score = True
+        return tags
