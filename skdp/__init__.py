@@ -51,6 +51,7 @@ _HOMES = {
     "set_budget": "skdp.pipeline",
     "private_evaluation": "skdp.model_selection",
     "private_score": "skdp.model_selection",
+    "propose_ranges": "skdp.statistics",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]
@@ -119,6 +120,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
     )
     from skdp.statistics import (
         describe as describe,
+        propose_ranges as propose_ranges,
     )
 else:
 

@@ -58,7 +58,8 @@ class Counts(BoundedSum):
 
 # ---------------------------------------------------------------------- Counts of codes
 # A record adds 1 to one entry of each column, and a row of a user adds its weight.
-# Sensitivities are derived in ``docs/proofs/boosting.md``, Lemma 3.
+# Sensitivities are derived in ``docs/proofs/boosting.md``, Lemma 3, and in L1 in
+# ``docs/proofs/preprocessing.md``, Lemma 6.
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,13 @@ class CodeCounts(BoundedSum):
     groups : tuple of tuple of int
         The group of each code of each counted column, from 0; codes of a group are
         counted together.
+    norm : {1, 2}, default=2
+        Norm of the bound.
     """
 
     columns: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
+    norm: int = 2
     # Sums are exact for 2^31 users.
     unit: ClassVar[float] = 2.0**-22
     rounding: ClassVar[Any] = np.floor
@@ -91,9 +95,11 @@ class CodeCounts(BoundedSum):
 
     def row_bound(self) -> Bound:
         n_columns = len(self.columns)
+        gone, replaced = float(n_columns), 2.0 * n_columns
+        if self.norm == 2:
+            gone, replaced = math.sqrt(gone), math.sqrt(replaced)
         return Bound(
-            zero_out=math.sqrt(n_columns) * ABOVE,
-            replace_one=math.sqrt(2 * n_columns) * ABOVE,
+            zero_out=gone * ABOVE, replace_one=replaced * ABOVE, norm=self.norm
         )
 
     def added(self, block: Block) -> tuple[Form, ...]:

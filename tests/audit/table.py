@@ -26,6 +26,7 @@ NOT_REPLAYED = ("noisy_sgd", "objective_perturbation")
 BATCHES = ("heavy_ball", "multistage", "nesterov")
 # They read all of few records, and samples of many.
 SAMPLES = ("laplacian_smoothing", "srm")
+TABLES = {"describe": tables.described, "propose_ranges": tables.proposed}
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ def _candidates(name, law, relation):
     key, _, mode = name.partition(", ")
     if name in models.MODELS and (law == "gaussian" or name in models.TRANSFORMERS):
         return models.candidates(name, relation, law)
-    if name == "describe":
-        return [partial(tables.description, relation, law)]
+    if name in TABLES:
+        return [partial(tables.of_a_table, TABLES[name], relation, law)]
     if name in SOLVERS and name not in NOT_REPLAYED:
         return linear.candidates(name, relation, law)
     if relation not in ADJACENCIES:
@@ -91,7 +92,7 @@ def rows():
         *(f"{key}, batches" for key in BATCHES),
         *(f"{key}, samples" for key in SAMPLES),
         *models.MODELS,
-        "describe",
+        *TABLES,
         *SCORINGS,
         *searches.METHODS,
         *searches.STOPPING,

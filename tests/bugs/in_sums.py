@@ -102,10 +102,8 @@ OF_COUNTS = [
         "an exchange of codes moves no more than a missing record",
         "sensitivity",
         f"{SUMS}/_counts.py",
-        "            zero_out=math.sqrt(n_columns) * ABOVE,\n"
-        "            replace_one=math.sqrt(2 * n_columns) * ABOVE,\n",
-        "            zero_out=math.sqrt(n_columns) * ABOVE,\n"
-        "            replace_one=math.sqrt(n_columns) * ABOVE,\n",
+        "gone, replaced = float(n_columns), 2.0 * n_columns\n",
+        "gone, replaced = float(n_columns), float(n_columns)\n",
         (RECORDS,),
     ),
     Bug(

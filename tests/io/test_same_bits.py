@@ -40,6 +40,7 @@ from skdp import (
     describe,
     private_evaluation,
     private_score,
+    propose_ranges,
 )
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N, kept, numbers
@@ -151,6 +152,11 @@ def description(X, y=None, ids=None, **given):
     return found.select_dtypes("number").to_numpy().tobytes()
 
 
+def proposal(X, y=None, ids=None, **given):
+    found = propose_ranges(X, epsilon=1.0, groups=ids, **SEED, **given)
+    return bits(found.released.values())
+
+
 def search(model):
     """A search, or a model with held-out records: predictions and the choice."""
 
@@ -189,6 +195,7 @@ OTHERS = {
     "evaluation": (evaluation, "y"),
     "comparison": (comparison, "y"),
     "description": (description, "y"),
+    "ranges": (proposal, "y"),
     **{name: (search(model), "y") for name, model in SEARCHES.items()},
 }
 RECORDS = {
