@@ -20,7 +20,7 @@ MODULES = {
     ),
     "coverage, errors and audits": ("intervals", "errors", "score_errors", "audits"),
     "other models": (
-        "users", "federation", "recommenders", "networks", "choices", "sparse"
+        "users", "federation", "recommenders", "networks", "choices", "sparse", "simple"
     ),
     "papers": (
         "_papers.accelerated", "_papers.thesis", "_papers.bolt_on",

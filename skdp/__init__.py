@@ -16,6 +16,7 @@ _HOMES = {
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
     "DPCalibratedClassifier": "skdp.model_selection",
+    "DPCategoricalNB": "skdp.naive_bayes",
     "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
@@ -96,6 +97,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPTunedThresholdClassifier as DPTunedThresholdClassifier,
         private_evaluation as private_evaluation,
         private_score as private_score,
+    )
+    from skdp.naive_bayes import (
+        DPCategoricalNB as DPCategoricalNB,
     )
     from skdp.neural_network import (
         DPMLPClassifier as DPMLPClassifier,

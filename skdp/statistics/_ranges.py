@@ -15,15 +15,14 @@ from scipy.special import ndtri
 from skdp._arrays import FloatArray
 from skdp._base import PrivateRelease, of_users
 from skdp._checks import check_choice, check_real
-from skdp._fit import PlannedFit, Progress, Question, Statistics, fit
+from skdp._fit import OneAnswer, PlannedFit, Question, fit
 from skdp._shared_docs import fill_docs
 from skdp._show import Shown
 from skdp.ensemble._trees import TableReader
 from skdp.io._table import Table
 from skdp.preprocessing._cells import Cells, is_frame
 from skdp.privacy.accounting._relations import Adjacency, TableUnit, is_of_users
-from skdp.privacy.noise._laws import LAWS, Laplace, NoiseLaw
-from skdp.privacy.release._answers import Answers, Released
+from skdp.privacy.noise._laws import NoiseLaw, law_of_counts
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.sums._counts import CodeCounts
 from skdp.tables._columns import Declaration, Declared, Range, briefly
@@ -355,17 +354,14 @@ def propose_ranges(
         )
         source = table.source(rows, None, users, is_private=budget.is_finite)
         n_samples, relation = source.n_samples, release._relation()
-        law: NoiseLaw | None = None
-        if budget.is_finite:
-            # Laplace noise in so many counts is far smaller than spherical noise.
-            law = LAWS["gaussian"] if budget.delta > 0 else Laplace()
+        law = law_of_counts(budget)
         names = encoding.names
         bins = (tuple(range(_N_BINS)),) * len(names)
         query = CodeCounts(tuple(range(len(names))), bins, law.norm if law else 2)
         known = of_users(_PUBLIC) if is_of_users(relation) else _PUBLIC
         planned = PlannedFit(
             problem=Question(query, relation, n_samples, len(names)),
-            solver=OneHistogram(law=law),
+            solver=OneAnswer(law=law, given={"n_bins": _N_BINS}),
             reason="one vector of all counts" if law else "epsilon=inf",
             assumed_public=(*known, *table.assumed_public),
             estimator="propose_ranges",
@@ -405,20 +401,6 @@ def _threshold(law: NoiseLaw | None, scale: float, n_bins: int) -> float:
         return 0.0
     chance = _FALSE_ALARM / n_bins
     return scale * (-math.log(2 * chance) if law.norm == 1 else -float(ndtri(chance)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneHistogram(Statistics[Released]):
-    """Releases all counts as one vector."""
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"n_bins": _N_BINS} if self.law else {}
-
-    def run(
-        self, answers: Answers, problem: Question, progress: Progress, /
-    ) -> Released:
-        return answers.ask(problem.query)
 
 
 class _Proposing(PrivateRelease):

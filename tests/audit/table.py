@@ -53,7 +53,7 @@ class Row:
 @cache
 def _candidates(name, law, relation):
     key, _, mode = name.partition(", ")
-    if name in models.MODELS and (law == "gaussian" or name in models.TRANSFORMERS):
+    if name in models.MODELS and (law == "gaussian" or name in models.PURE):
         return models.candidates(name, relation, law)
     if name in TABLES:
         return [partial(tables.of_a_table, TABLES[name], relation, law)]

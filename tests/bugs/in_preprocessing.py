@@ -13,6 +13,14 @@ S = "tests/statistics"
 
 BUGS: list[Bug] = [
     Bug(
+        "counts of naive Bayes are smoothed as if they had no noise",
+        "noise",
+        "skdp/naive_bayes/_categorical.py",
+        "    added = max(_SMOOTHING * deviation, 1.0)\n",
+        "    added = 1.0\n",
+        ("tests/naive_bayes/test_categorical.py",),
+    ),
+    Bug(
         "a threshold for the noise of one bin serves for all bins",
         "noise",
         RANGES,
@@ -406,9 +414,9 @@ BUGS: list[Bug] = [
     Bug(
         "a description of users says nothing of them",
         "message",
-        "skdp/statistics/_describe.py",
-        "        known = of_users(known)\n",
-        "        pass\n",
+        "skdp/_base.py",
+        "of_users(PUBLIC_OF_DECLARED) if is_of_users(relation) else PUBLIC_OF_DECLARED",
+        "PUBLIC_OF_DECLARED",
         ("tests/statistics/test_describe.py::test_users_are_in_a_ledger_of_users",),
     ),
 ]

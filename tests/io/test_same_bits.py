@@ -21,6 +21,7 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DPCalibratedClassifier,
+    DPCategoricalNB,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -76,6 +77,7 @@ MODELS = {
         DPGradientBoostingRegressor(1.0, columns=COLUMNS, n_estimators=5, **BOUNDS),
         "t",
     ),
+    "naive Bayes": (DPCategoricalNB(1.0, columns=COLUMNS, **LABELS), "y"),
     "network": (DPMLPClassifier(1.0, columns=COLUMNS, **GD, **LABELS), "y"),
     "network of numbers": (DPMLPRegressor(1.0, **GD, **BOUNDS), "t"),
     "standard": (
