@@ -22,7 +22,7 @@ MODULES = {
         "intervals", "conformal", "errors", "score_errors", "audits"
     ),
     "other models": (
-        "users", "federation", "recommenders", "networks", "choices", "sparse"
+        "users", "federation", "recommenders", "networks", "choices", "sparse", "simple"
     ),
     "papers": (
         "_papers.accelerated", "_papers.thesis", "_papers.bolt_on",

@@ -29,6 +29,7 @@ from skdp import (
     DPTunedThresholdClassifier,
     describe,
     private_evaluation,
+    propose_ranges,
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
 
@@ -62,6 +63,38 @@ def _described(epsilon: float, run: int) -> list[float]:
     of_means = np.abs(mean - means) / np.abs(means)
     wrong = np.abs(np.array(cuts) - quartiles.to_numpy().T) / widths[:, None]
     return [np.median(of_means), np.median(wrong), wrong.max()]
+
+
+@benchmark("ranges", runs=50)
+def ranges() -> Iterator[Line]:
+    """Ranges proposed for Adult's five columns of numbers, beside its values."""
+    for n, epsilon in product((2_000, 32_561), (0.05, 0.1, 0.3, 1.0)):
+        yield line(
+            {"n": n, "epsilon": epsilon},
+            "propose_ranges",
+            partial(_proposed, n, epsilon),
+            ("columns without", "mean outside", "largest outside", "mean width"),
+            private=True,
+        )
+
+
+def _proposed(n: int, epsilon: float, run: int) -> list[float]:
+    """Columns without a range; of others, values outside, and width over the least.
+
+    The least width is that of the central 99 % of the values.
+    """
+    X = adult().X_train[list(ADULT_BOUNDS)].head(n)
+    found = propose_ranges(X, epsilon=epsilon).ranges
+    outside, widths = [], []
+    for name, each in found.items():
+        if each is not None:
+            outside.append(float(np.mean((X[name] < each.low) | (X[name] > each.high))))
+            low, high = X[name].quantile([0.005, 0.995])
+            widths.append((each.high - each.low) / (high - low))
+    if not outside:
+        return [len(found), np.nan, np.nan, np.nan]
+    absent = len(found) - len(outside)
+    return [absent, np.mean(outside), max(outside), np.mean(widths)]
 
 
 class Stated(ClassifierMixin, BaseEstimator):

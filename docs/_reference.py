@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MODULES = {
-    "Models": ("linear_model", "ensemble", "neural_network", "decomposition"),
+    "Models": (
+        "linear_model",
+        "ensemble",
+        "neural_network",
+        "naive_bayes",
+        "decomposition",
+    ),
     "Around a model": ("preprocessing", "columns", "pipeline", "model_selection"),
     "Looking and checking": ("statistics", "audit"),
     "Data elsewhere": ("io", "federated", "datasets"),

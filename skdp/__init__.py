@@ -18,6 +18,7 @@ _HOMES = {
     "DPCalibratedClassifier": "skdp.model_selection",
     "DPConformalClassifier": "skdp.model_selection",
     "DPConformalRegressor": "skdp.model_selection",
+    "DPCategoricalNB": "skdp.naive_bayes",
     "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
@@ -53,6 +54,7 @@ _HOMES = {
     "set_budget": "skdp.pipeline",
     "private_evaluation": "skdp.model_selection",
     "private_score": "skdp.model_selection",
+    "propose_ranges": "skdp.statistics",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]
@@ -100,6 +102,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         private_evaluation as private_evaluation,
         private_score as private_score,
     )
+    from skdp.naive_bayes import (
+        DPCategoricalNB as DPCategoricalNB,
+    )
     from skdp.neural_network import (
         DPMLPClassifier as DPMLPClassifier,
         DPMLPRegressor as DPMLPRegressor,
@@ -123,6 +128,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
     )
     from skdp.statistics import (
         describe as describe,
+        propose_ranges as propose_ranges,
     )
 else:
 

@@ -375,6 +375,11 @@ def public_of_tables(relation: Relation) -> tuple[str, ...]:
     return of_users(PUBLIC_OF_TABLES) if is_of_users(relation) else PUBLIC_OF_TABLES
 
 
+def public_of_declared(relation: Relation) -> tuple[str, ...]:
+    """The facts that a guarantee for records or users of declared columns assumes."""
+    return of_users(PUBLIC_OF_DECLARED) if is_of_users(relation) else PUBLIC_OF_DECLARED
+
+
 class DeclaredEstimator(StoredEstimator):
     """An object whose `fit` learns nothing from the values of the data."""
 

@@ -27,7 +27,7 @@ from skdp.privacy.accounting._events import NonPrivateEvent
 from skdp.privacy.accounting._relations import UNIT_OF, Relation
 from skdp.privacy.accounting._risk import risk_sentence
 from skdp.privacy.noise._laws import NoiseLaw
-from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._door import Door, is_rehearsing
 from skdp.privacy.release._plan import Line, Plan, Query
 from skdp.privacy.release._record import PrivacyRecord
@@ -241,6 +241,22 @@ class Statistics(PrivateSolver[Question, ReleasedT]):
         self, released: ReleasedT, answers: Answers, problem: Question, /
     ) -> float | None:
         return answers.expected(problem.query).deviation
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneAnswer(Statistics[Released]):
+    """One noisy answer as it is released; `given` are parameters for the statement."""
+
+    given: Mapping[str, Any]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.given)
+
+    def run(
+        self, answers: Answers, problem: Question, progress: Progress, /
+    ) -> Released:
+        return answers.ask(problem.query)
 
 
 # -------------------------------------------------------------------- fit, in one place

@@ -24,6 +24,7 @@ from skdp import (
     describe,
     forecast,
     privacy_report,
+    propose_ranges,
 )
 from skdp.audit import membership_risk
 from skdp.audit._inference import MembershipInference
@@ -80,6 +81,7 @@ def shown(model, folder):
         PrivateEvaluation(labels, edges, counts, 1.0, record),
         columns.check(frame, {"c": [POISON]}),
         describe(frame, declared, crosses=[(POISON, "c")]),
+        propose_ranges(pd.DataFrame({POISON: [1.0, 2.0]})),
         AuditResult(
             estimator=POISON,
             access="model",

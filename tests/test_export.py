@@ -58,7 +58,7 @@ def fitted(name, kind, n_classes, X=None, **params):
     given = {"epsilon": 20.0, "random_state": 0} | params
     if kind != "numbers":
         given.setdefault("columns", DECLARED)
-    elif name.startswith("DPGradient"):
+    elif name.startswith(("DPGradient", "DPCategorical")):
         given["columns"] = Range(-2, 2)
     if n_classes:
         given["classes"] = ["no", "yes"] if n_classes == 2 else [0, 1, 2]
@@ -72,7 +72,7 @@ def fitted(name, kind, n_classes, X=None, **params):
 
 
 def is_classifier(name):
-    return name.endswith(("Classifier", "SVC")) or "Logistic" in name
+    return name.endswith(("Classifier", "SVC", "NB")) or "Logistic" in name
 
 
 CASES = {

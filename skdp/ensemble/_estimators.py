@@ -15,10 +15,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import get_tags
 
 from skdp._base import (
-    PUBLIC_OF_DECLARED,
     Forecast,
     Signal,
-    of_users,
+    public_of_declared,
     relaxed,
 )
 from skdp._checks import (
@@ -69,7 +68,6 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import (
     Adjacency,
     TableUnit,
-    is_of_users,
     relation_for,
 )
 from skdp.privacy.noise._laws import LAWS, deviation_once
@@ -204,8 +202,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
         n_features = len(self.encoder_._names)
         task = self._task(loss, n_samples, n_features, self.bins_)
         task = replace(task, groups=groups)
-        is_user = is_of_users(task.adjacency)
-        table = of_users(PUBLIC_OF_DECLARED) if is_user else PUBLIC_OF_DECLARED
+        table = public_of_declared(task.adjacency)
         planned = replace(
             self._planned(task, budget), assumed_public=(*table, *assumed_public)
         )

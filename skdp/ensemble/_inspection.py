@@ -86,13 +86,13 @@ def steps_of(
     bins: Bins, names: tuple[str, ...], model: Model, units: tuple[float, float]
 ) -> list[Step]:
     """Codes of the columns, and what they add up to; `units` as in `FittedTrees`."""
-    columns = [_column(column, names) for column in bins.columns]
+    columns = [column_step(column, names) for column in bins.columns]
     boosted, start, tables = model.boosted, model.boosted.start, []
     if boosted.curves is not None:
-        tables += [_table((j,), own) for j, own in enumerate(boosted.curves.tables)]
+        tables += [table_step((j,), own) for j, own in enumerate(boosted.curves.tables)]
     if model.tables is not None:
         start = start + model.tables.intercept
-        tables += [_table(shape.columns, shape.values) for shape in model.tables]
+        tables += [table_step(shape.columns, shape.values) for shape in model.tables]
     trees = [
         _node(boosted.trees, values, t, 0) for t, values in enumerate(boosted.values)
     ]
@@ -110,12 +110,12 @@ def steps_of(
     ]
 
 
-def _table(columns: tuple[int, ...], values: FloatArray) -> dict[str, Any]:
+def table_step(columns: tuple[int, ...], values: FloatArray) -> dict[str, Any]:
     """Effects of the codes of one column, or of two."""
     return {"columns": list(columns), "values": values.tolist()}
 
 
-def _column(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:
+def column_step(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:
     of = {"name": column.name, "of": names[column.source], "at": column.source}
     read = coded(column.block, column.other)
     return of | read | {"missing": column.missing, "weight": 1}

@@ -654,8 +654,10 @@ def reader_of(columns: Any) -> TableReader:
     return reader
 
 
-def read_to_fit(model: Any, table: Table) -> Any:
+def read_to_fit(model: Any, table: Table, intervals: int = DEFAULT_INTERVALS) -> Any:
     """Codes of a table as declared, or an error before anything is spent.
+
+    Ranges have this many intervals, unless the model's encoder says otherwise.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, ``encoder_`` and
     ``bins_``; nothing of them depends on cells.
@@ -666,7 +668,7 @@ def read_to_fit(model: Any, table: Table) -> Any:
         Private.
     """
     reader = reader_of(model.columns)
-    encoding, cells = reader._fit(table, lambda n, d: DEFAULT_INTERVALS + 1)
+    encoding, cells = reader._fit(table, lambda n, d: intervals + 1)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(reader, name):

@@ -29,6 +29,7 @@ from skdp.pipeline._walk import private_steps
 # Modules of the estimators that a plan may fit, alone or as a step.
 HOMES = {
     "BoundedScaler": "skdp.preprocessing",
+    "DPCategoricalNB": "skdp.naive_bayes",
     "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",

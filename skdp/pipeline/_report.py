@@ -54,6 +54,7 @@ _REGRESSION = ("DPLinearRegression",)
 _BINS = ("TableEncoder(columns, numeric='bins')",)
 _TEXT = ("HashingVectorizer(norm='l2')",)
 _SELECTION = ("SelectFromModel(DPSparseLogisticRegression())",)
+_BAYES = ("DPCategoricalNB", "DPLogisticRegression")
 _TREES = ("DPGradientBoostingClassifier",)
 _TREES_OF_NUMBERS = ("DPGradientBoostingRegressor",)
 
@@ -92,6 +93,8 @@ ALTERNATIVES: dict[str, tuple[str, ...]] = {
     "LogisticRegressionCV": ("DPLogisticRegression",),
     "SGDClassifier": ("DPLogisticRegression",),
     "LinearSVC": ("DPLinearSVC",),
+    "GaussianNB": _BAYES,
+    "CategoricalNB": _BAYES,
     "RandomForestClassifier": _TREES,
     "GradientBoostingClassifier": _TREES,
     "HistGradientBoostingClassifier": _TREES,

@@ -7,11 +7,14 @@ from skdp.statistics._description import (
     Histogram,
     Mean,
 )
+from skdp.statistics._ranges import RangeProposals, propose_ranges
 
 __all__ = [
     "CrossTable",
     "Description",
     "Histogram",
     "Mean",
+    "RangeProposals",
     "describe",
+    "propose_ranges",
 ]

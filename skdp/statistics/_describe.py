@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdp._arrays import FloatArray
-from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
+from skdp._base import PrivateRelease, public_of_declared
 from skdp._checks import check_count
 from skdp._fit import PlannedFit, Progress, Question, Statistics, fit
 from skdp._shared_docs import fill_docs
@@ -18,7 +18,6 @@ from skdp.privacy.accounting._relations import (
     Adjacency,
     TableUnit,
     check_adjacency,
-    is_of_users,
 )
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
 from skdp.privacy.release._answers import Answers
@@ -233,10 +232,7 @@ class _DescribeRelease(PrivateRelease):
         n_samples, relation = source.n_samples, self._relation()
         query = asked.query(n_samples, check_adjacency(self.adjacency))
         law = _law_of(budget, query)
-
-        known: tuple[str, ...] = PUBLIC_OF_DECLARED
-        if is_of_users(relation):
-            known = of_users(known)
+        known = public_of_declared(relation)
         planned = PlannedFit(
             problem=Question(query, relation, n_samples, len(asked.names)),
             solver=OneVector(law=law, asked=asked, query=query),

@@ -57,13 +57,17 @@ class Counts(BoundedSum):
 
 
 # ---------------------------------------------------------------------- Counts of codes
-# A record adds 1 to one entry of each column, and a row of a user adds its weight.
-# Sensitivities are derived in ``docs/proofs/boosting.md``, Lemma 3.
+# A record adds 1 to one entry of each column, and a row of a user adds its weight. With
+# labels the entry is one of those of the record's label. Sensitivities are derived in
+# ``docs/proofs/boosting.md``, Lemma 3, and in L1 in ``docs/proofs/preprocessing.md``,
+# Lemma 6.
 
 
 @dataclass(frozen=True)
 class CodeCounts(BoundedSum):
     """Counts of codes or of groups of codes, one column after the other.
+
+    With labels, each column has the counts of one label after those of another.
 
     Parameters
     ----------
@@ -72,10 +76,16 @@ class CodeCounts(BoundedSum):
     groups : tuple of tuple of int
         The group of each code of each counted column, from 0; codes of a group are
         counted together.
+    norm : {1, 2}, default=2
+        Norm of the bound.
+    n_labels : int, default=1
+        Number of labels, if targets are labels 0, 1, ...; 1: targets are not read.
     """
 
     columns: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
+    norm: int = 2
+    n_labels: int = 1
     # Sums are exact for 2^31 users.
     unit: ClassVar[float] = 2.0**-22
     rounding: ClassVar[Any] = np.floor
@@ -87,22 +97,27 @@ class CodeCounts(BoundedSum):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (sum(self.n_groups),)
+        return (self.n_labels * sum(self.n_groups),)
 
     def row_bound(self) -> Bound:
         n_columns = len(self.columns)
+        gone, replaced = float(n_columns), 2.0 * n_columns
+        if self.norm == 2:
+            gone, replaced = math.sqrt(gone), math.sqrt(replaced)
         return Bound(
-            zero_out=math.sqrt(n_columns) * ABOVE,
-            replace_one=math.sqrt(2 * n_columns) * ABOVE,
+            zero_out=gone * ABOVE, replace_one=replaced * ABOVE, norm=self.norm
         )
 
     def added(self, block: Block) -> tuple[Form, ...]:
-        return tuple(
-            Entries((np.array(group, dtype=np.uint8)[block.X[:, column]],), size)
-            for column, group, size in zip(
-                self.columns, self.groups, self.n_groups, strict=True
-            )
-        )
+        forms = []
+        for column, group, size in zip(
+            self.columns, self.groups, self.n_groups, strict=True
+        ):
+            place = np.array(group, dtype=np.uint8)[block.X[:, column]]
+            if self.n_labels > 1:
+                place = place + block.y.astype(np.int64) * size
+            forms.append(Entries((place,), size * self.n_labels))
+        return tuple(forms)
 
 
 # ------------------------------------------------- Sums of two numbers for each feature

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from skdp import (
     DPPCA,
+    DPCategoricalNB,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
@@ -101,6 +102,7 @@ MODELS = {
     "trees of quantiles": DPGradientBoostingRegressor(
         **BOUNDS, loss="quantile", quantile=0.7, **TREES, solver_params=SHRUNK
     ),
+    "naive Bayes": DPCategoricalNB(classes=[0, 1, 2], columns=Range(-1, 1)),
     "network": DPMLPClassifier(**LABELS, **NETWORK),
     "network of all records": DPMLPClassifier(
         **LABELS, **NETWORK | {"solver": "noisy_adam"}, loss="cauchy"
@@ -130,6 +132,8 @@ SAMPLED = {
     )
 }
 TRANSFORMERS = ("DPStandardScaler", "DPQuantileClipper", "DPSimpleImputer", "DPPCA")
+# With pure noise too.
+PURE = (*TRANSFORMERS, "naive Bayes")
 OF_USERS_ALONE = ("clip of users",)
 RELATIONS = ("replace_one", "zero_out", "replace_user", "zero_out_user")
 

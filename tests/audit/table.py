@@ -26,6 +26,7 @@ NOT_REPLAYED = ("noisy_sgd", "objective_perturbation")
 BATCHES = ("heavy_ball", "multistage", "nesterov")
 # They read all of few records, and samples of many.
 SAMPLES = ("laplacian_smoothing", "srm")
+TABLES = {"describe": tables.described, "propose_ranges": tables.proposed}
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ class Row:
 @cache
 def _candidates(name, law, relation):
     key, _, mode = name.partition(", ")
-    if name in models.MODELS and (law == "gaussian" or name in models.TRANSFORMERS):
+    if name in models.MODELS and (law == "gaussian" or name in models.PURE):
         return models.candidates(name, relation, law)
-    if name == "describe":
-        return [partial(tables.description, relation, law)]
+    if name in TABLES:
+        return [partial(tables.of_a_table, TABLES[name], relation, law)]
     if name in tables.CONFORMAL:
         return [partial(tables.conformal, name, relation, law)]
     if name in SOLVERS and name not in NOT_REPLAYED:
@@ -93,7 +94,7 @@ def rows():
         *(f"{key}, batches" for key in BATCHES),
         *(f"{key}, samples" for key in SAMPLES),
         *models.MODELS,
-        "describe",
+        *TABLES,
         *tables.CONFORMAL,
         *SCORINGS,
         *searches.METHODS,

@@ -17,6 +17,7 @@ from skdp import (
     DPConformalRegressor,
     describe,
     private_score,
+    propose_ranges,
 )
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
@@ -127,7 +128,15 @@ FIRST, SECOND = (1.0, 1.0, "?"), (-1.0, 0.0, "b")
 OTHERS = [(0.3, 0.2, "b"), (-0.7, math.nan, "?")]
 
 
-def description(relation, law, seeds, **bugs):
+def described(X, **facts):
+    return describe(X, DECLARED, crosses=[("x", "z")], n_bins=4, cross_bins=2, **facts)
+
+
+def proposed(X, **facts):
+    return propose_ranges(X, ["x", "y"], **facts)
+
+
+def of_a_table(call, relation, law, seeds, **bugs):
     """Smallest and largest found over charged, of a record, or of a user's rows."""
     budget, event, facts = BUDGETS[law], [], {}
     of_users, is_gone = is_of_users(relation), relation.startswith("zero_out")
@@ -142,15 +151,11 @@ def description(relation, law, seeds, **bugs):
         elif own == [SECOND] and is_gone:
             noise.absent = 0
         with audited_by(noise):
-            found = describe(
+            found = call(
                 X,
-                DECLARED,
                 epsilon=budget.epsilon,
                 delta=budget.delta,
                 adjacency=adjacency_of(relation),
-                crosses=[("x", "z")],
-                n_bins=4,
-                cross_bins=2,
                 **facts,
             )
         event.append(found.privacy_.event)

@@ -6,11 +6,46 @@ from tests.bugs.bug import Bug
 
 BLOCKS = "skdp/preprocessing/_blocks.py"
 PRIVATE = "skdp/preprocessing/_private.py"
+RANGES = "skdp/statistics/_ranges.py"
 T = "tests/preprocessing"
 P = "tests/pipeline"
 S = "tests/statistics"
 
 BUGS: list[Bug] = [
+    Bug(
+        "counts of naive Bayes are smoothed as if they had no noise",
+        "noise",
+        "skdp/naive_bayes/_categorical.py",
+        "    added = max(_SMOOTHING * deviation, 1.0)\n",
+        "    added = 1.0\n",
+        ("tests/naive_bayes/test_categorical.py",),
+    ),
+    Bug(
+        "a threshold for the noise of one bin serves for all bins",
+        "noise",
+        RANGES,
+        "    chance = _FALSE_ALARM / n_bins\n",
+        "    chance = _FALSE_ALARM\n",
+        (
+            f"{S}/test_ranges.py::test_the_threshold_is_the_quantile_of_the_noise_in_all_bins",
+        ),
+    ),
+    Bug(
+        "numbers beyond the last power of two are in other bins",
+        "clip",
+        RANGES,
+        "    bins = np.clip(bins, 0, _MISSING - 1)\n",
+        "",
+        (f"{S}/test_ranges.py::test_every_number_has_one_bin_at_its_power_of_two",),
+    ),
+    Bug(
+        "a trimmed range still starts at the first bin",
+        "model",
+        RANGES,
+        "    start = 0.0 if low == _ZERO else _EDGES[low]\n",
+        "    start = 0.0 if low == _ZERO else _EDGES[np.flatnonzero(of_bins)[0]]\n",
+        (f"{S}/test_ranges.py::test_trim_cuts_no_more_than_its_fraction_off_each_end",),
+    ),
     Bug(
         "a heap is counted partly where its curve is",
         "encoder",
@@ -379,9 +414,9 @@ BUGS: list[Bug] = [
     Bug(
         "a description of users says nothing of them",
         "message",
-        "skdp/statistics/_describe.py",
-        "        known = of_users(known)\n",
-        "        pass\n",
+        "skdp/_base.py",
+        "of_users(PUBLIC_OF_DECLARED) if is_of_users(relation) else PUBLIC_OF_DECLARED",
+        "PUBLIC_OF_DECLARED",
         ("tests/statistics/test_describe.py::test_users_are_in_a_ledger_of_users",),
     ),
 ]

@@ -91,8 +91,8 @@ OF_COUNTS = [
         "codes of a group are counted twice",
         "sensitivity",
         f"{SUMS}/_counts.py",
-        "Entries((np.array(group, dtype=np.uint8)[block.X[:, column]],), size)",
-        "Entries((np.array(group, dtype=np.uint8)[block.X[:, column]],) * 2, size)",
+        "Entries((place,), size * self.n_labels))",
+        "Entries((place,) * 2, size * self.n_labels))",
         (
             f"{TEST}code_counts.py"
             "::test_no_neighbour_is_farther_than_the_bound_which_is_attained",
@@ -102,11 +102,17 @@ OF_COUNTS = [
         "an exchange of codes moves no more than a missing record",
         "sensitivity",
         f"{SUMS}/_counts.py",
-        "            zero_out=math.sqrt(n_columns) * ABOVE,\n"
-        "            replace_one=math.sqrt(2 * n_columns) * ABOVE,\n",
-        "            zero_out=math.sqrt(n_columns) * ABOVE,\n"
-        "            replace_one=math.sqrt(n_columns) * ABOVE,\n",
+        "gone, replaced = float(n_columns), 2.0 * n_columns\n",
+        "gone, replaced = float(n_columns), float(n_columns)\n",
         (RECORDS,),
+    ),
+    Bug(
+        "codes of a label are counted beside those of the next label",
+        "model",
+        f"{SUMS}/_counts.py",
+        "place = place + block.y.astype(np.int64) * size\n",
+        "place = place + block.y.astype(np.int64)\n",
+        ("tests/naive_bayes/test_categorical.py",),
     ),
     Bug(
         "one of two thresholds is charged",

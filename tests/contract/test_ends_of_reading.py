@@ -31,6 +31,7 @@ from skdp import (
     DPTunedThresholdClassifier,
     describe,
     private_score,
+    propose_ranges,
 )
 from skdp.decomposition._ratings import RatingSource
 from skdp.exceptions import READ_FAILED, SourceError
@@ -223,6 +224,7 @@ OF_A_SOURCE = {
     "describe": lambda books, source: describe(
         source, COLUMNS, epsilon=1.0, ledger=books
     ),
+    "propose_ranges": lambda books, source: propose_ranges(source, ledger=books),
 }
 
 

@@ -19,6 +19,7 @@ from skdp import (
     BoundedScaler,
     DeclaredOneHotEncoder,
     DPCalibratedClassifier,
+    DPCategoricalNB,
     DPConformalRegressor,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
@@ -97,6 +98,10 @@ INSTANCES = {
     ),
     "boosting-amounts": DPGradientBoostingRegressor(
         **BOOSTED, loss="gamma", target_bounds=(0.1, 10)
+    ),
+    "naive-bayes": DPCategoricalNB(columns=Range(-10, 10, missing=True)),
+    "naive-bayes-inf": DPCategoricalNB(
+        epsilon=math.inf, columns=Range(-10, 10, missing=True)
     ),
     "network": DPMLPClassifier(),
     # Rows of the check of weights are that long; far ones of a label that weighs

@@ -18,6 +18,7 @@ from skdp import (
     DPStandardScaler,
     TableEncoder,
     describe,
+    propose_ranges,
 )
 from skdp._base import PrivateEstimator
 from skdp.columns import Range
@@ -120,6 +121,7 @@ COMPLAINTS = {
     "encoder": lambda: TableEncoder(WIDE).fit_transform(EXTREME),
     "scaler": lambda: DPStandardScaler(bounds=(-1, 1)).fit(EXTREME),
     "describe": lambda: describe(EXTREME, WIDE, epsilon=1.0),
+    "propose_ranges": lambda: propose_ranges(EXTREME),
 }
 
 

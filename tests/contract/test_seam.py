@@ -30,6 +30,7 @@ from skdp import (
     Federation,
     describe,
     private_score,
+    propose_ranges,
 )
 from skdp.columns import Range
 from skdp.decomposition._ratings import Ratings, RatingSource
@@ -367,6 +368,7 @@ FITS = {
         X, Range(-9, 9), privacy_unit="user", groups=np.arange(len(X)) // 2
     ),
     "description": lambda X, y: describe(X, Range(-9, 9), crosses=[("x0", "x1")]),
+    "ranges": lambda X, y: propose_ranges(X),
     "calibrated": lambda X, y: DPCalibratedClassifier(
         DPLogisticRegression(classes=[0, 1])
     ).fit(X, y),

@@ -33,6 +33,7 @@ from skdp import (
     BoundedScaler,
     BudgetLedger,
     DeclaredOneHotEncoder,
+    DPCategoricalNB,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
@@ -78,6 +79,7 @@ LINEAR_CLASSIFIERS = {
     "DPSparseLogisticRegression": DPSparseLogisticRegression(MUCH),
 }
 CLASSIFIERS = LINEAR_CLASSIFIERS | {
+    "DPCategoricalNB": DPCategoricalNB(MUCH, columns=Range(-1, 1)),
     "DPGradientBoostingClassifier": DPGradientBoostingClassifier(MUCH, **BOOSTED),
 }
 LINEAR_REGRESSORS = {
@@ -117,7 +119,7 @@ RATINGS = {
 }
 # Their rows come out as float64, whatever the table held.
 ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
-ALWAYS_DOUBLE |= {name for name in MODELS if "Boosting" in name}
+ALWAYS_DOUBLE |= {"DPCategoricalNB", *(name for name in MODELS if "Boosting" in name)}
 # Tools themselves: tests/model_selection.
 SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV", "DPTunedThresholdClassifier"}
 SEARCHES |= {"DPCalibratedClassifier", "DPConformalClassifier", "DPConformalRegressor"}
@@ -212,6 +214,8 @@ def weights(model):
     """All numbers that a model released."""
     if hasattr(model, "coefs_"):
         return np.concatenate([coef.ravel() for coef in model.coefs_])
+    if hasattr(model, "feature_log_prob_"):
+        return np.concatenate(model.feature_log_prob_, axis=1)
     return model.coef_ if hasattr(model, "coef_") else model._model.boosted.values
 
 

@@ -42,6 +42,7 @@ from skdp import (
     describe,
     private_evaluation,
     private_score,
+    propose_ranges,
 )
 from tests.fuzz.tables import TARGET_BOUNDS, WITH_HOLES, Data, Shape, in_memory
 
@@ -198,6 +199,10 @@ def _describe(drawn: Drawn) -> Task:
         )
 
     return task
+
+
+def _propose(drawn: Drawn) -> Task:
+    return lambda data: propose_ranges(data.X, **drawn.budget, groups=data.groups)
 
 
 class Loud(BaseEstimator):
@@ -374,6 +379,7 @@ FAMILIES = {
     "network": Family(_network),
     "transformers": Family(_transformers, forms=(WITH_HOLES,), has_null_records=False),
     "describe": Family(_describe, columns=(True,), adjacencies=("replace_one",)),
+    "ranges": Family(_propose, columns=(False,), has_null_records=False),
     "scores": Family(_scores, has_null_records=False),
     "search": Family(_search, has_null_records=False),
     "stream": Family(_stream, units=("record",), adjacencies=("replace_one",)),

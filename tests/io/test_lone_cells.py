@@ -20,6 +20,7 @@ from skdp import (
     DPLogisticRegression,
     DPSimpleImputer,
     describe,
+    propose_ranges,
 )
 from skdp.columns import Categories, Dates
 from skdp.io import ParquetSource, SqlSource
@@ -50,6 +51,7 @@ ASKED = {
         columns=KNOWN, **BOOSTED, **given
     ).fit(source),
     "describe": lambda source, **given: describe(source, KNOWN, epsilon=1.0, **given),
+    "propose_ranges": lambda source, **given: propose_ranges(source, ["a"], **given),
     "search": lambda source, **given: DPGridSearchCV(
         DPLogisticRegression(classes=[0, 1], columns=KNOWN, solver="noisy_gd"),
         {"C": [0.1, 1.0]},

@@ -21,6 +21,7 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DPCalibratedClassifier,
+    DPCategoricalNB,
     DPConformalClassifier,
     DPConformalRegressor,
     DPGradientBoostingClassifier,
@@ -42,6 +43,7 @@ from skdp import (
     describe,
     private_evaluation,
     private_score,
+    propose_ranges,
 )
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N, kept, numbers
@@ -77,6 +79,7 @@ MODELS = {
         DPGradientBoostingRegressor(1.0, columns=COLUMNS, n_estimators=5, **BOUNDS),
         "t",
     ),
+    "naive Bayes": (DPCategoricalNB(1.0, columns=COLUMNS, **LABELS), "y"),
     "network": (DPMLPClassifier(1.0, columns=COLUMNS, **GD, **LABELS), "y"),
     "network of numbers": (DPMLPRegressor(1.0, **GD, **BOUNDS), "t"),
     "standard": (
@@ -161,6 +164,11 @@ def description(X, y=None, ids=None, **given):
     return found.select_dtypes("number").to_numpy().tobytes()
 
 
+def proposal(X, y=None, ids=None, **given):
+    found = propose_ranges(X, epsilon=1.0, groups=ids, **SEED, **given)
+    return bits(found.released.values())
+
+
 def search(model):
     """A search, or a model with held-out records: predictions and the choice."""
 
@@ -201,6 +209,7 @@ OTHERS = {
     "intervals": (conformal(DPConformalRegressor, 2), "t"),
     "sets": (conformal(DPConformalClassifier, 1), "y"),
     "description": (description, "y"),
+    "ranges": (proposal, "y"),
     **{name: (search(model), "y") for name, model in SEARCHES.items()},
 }
 RECORDS = {

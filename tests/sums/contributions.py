@@ -101,6 +101,10 @@ EXAMPLES = {
     "codes": Example(
         CodeCounts((0, 2), ((0, 0, 1, 1, 2), _CELLS)), _CODES, _LABELS, 200
     ),
+    "codes in L1": Example(CodeCounts((0, 2), (_CELLS, _CELLS), 1), _CODES, _LABELS, 9),
+    "codes of labels": Example(
+        CodeCounts((0, 2), (_CELLS, _CELLS), n_labels=2), _CODES, _LABELS, 9
+    ),
     "states": Example(StateSums(9, N, 2), _STATES, _LABELS),
     "dense states": Example(StateSums(9, N, 2), _STATES.toarray(), _LABELS),
     "knots": Example(StateSums(9, N, 2, even_knots(7)), _STATES, _TARGETS),

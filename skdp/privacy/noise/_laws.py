@@ -254,6 +254,16 @@ def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
     return Budget(budget.epsilon, 0.0) if law.is_pure else budget
 
 
+def law_of_counts(budget: Budget) -> NoiseLaw | None:
+    """The law of one vector of counts, of which a record changes few; None if no noise.
+
+    With delta = 0, Laplace noise in many counts is far smaller than spherical noise.
+    """
+    if not budget.is_finite:
+        return None
+    return Gaussian() if budget.delta > 0 else Laplace()
+
+
 def deviation_once(law: NoiseLaw, budget: Budget, size: int) -> float:
     """Standard deviation of one of `size` entries, per unit of sensitivity.
 
