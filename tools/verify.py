@@ -131,6 +131,7 @@ def worlds(event: Any, relation: str, depth: int = 0) -> list[World]:
     if kind == "selection":
         ((leaf.trial,),) = worlds(leaf.trial, relation, depth + 1)
         demand(leaf.trial.kind in ("gaussian", "pure"), f"trial of {what}")
+        demand(leaf.family == "poisson" or leaf.mean > 1, f"mean of {what}")
     if kind == "objective":
         # Theorems 4 and 5, one at a time, are for one corner and no half corner or two.
         is_plain = (leaf.corners, leaf.half_corners) in ((1, 0), (1, 2))
@@ -311,19 +312,18 @@ def in_order(world: World, delta: float, back: bool) -> Profile:
     upper, lower = (np.append(np.cumsum(y[::-1])[::-1], 0.0) for y in (found, small))
     kept = math.exp(counts @ [math.log1p(-leaf.delta) for leaf in world])
     # Bounded range is epsilon^2 / 8-zCDP (Lemma 7), which is less for many selections.
-    orders, moments = x[100:], each[:, 100:]
-    for row, leaf in zip(moments, world, strict=True):
-        if leaf.kind == "bounded_range":
-            row[:] = np.minimum(row, orders * (orders + 1) * leaf.epsilon**2 / 8)
-    logs = orders * np.log(orders / (1 + orders)) - np.log1p(orders) + counts @ moments
+    has_ranges, y = any(leaf.kind == "bounded_range" for leaf in world), x[100:]
+    for row, leaf in zip(each[:, 100:], world, strict=True):
+        rho = leaf.epsilon**2 / 8 if leaf.kind == "bounded_range" else math.inf
+        np.minimum(row, y * (y + 1) * rho, out=row)
+    renyi = y * np.log(y / (1 + y)) - np.log1p(y) + counts @ each[:, 100:]
 
     def profile(e: Array) -> Array:
         i = np.clip(np.floor(e / h) - first + 1, 0, size).astype(int)
         shown = upper[i] - np.exp(np.minimum(e, LARGEST)) * lower[i]
-        renyi = np.exp(np.minimum(logs - np.multiply.outer(e, orders), 0.0)).min(
-            axis=-1
-        )
-        shown = np.where(e > LARGEST, 1.0, np.minimum(shown, renyi).clip(0, 1))
+        if has_ranges:
+            shown = np.minimum(shown, np.exp(renyi - np.multiply.outer(e, y)).min(-1))
+        shown = np.where(e > LARGEST, 1.0, shown.clip(0, 1))
         return kept * shown + (1 - kept) + 2e-7 * delta
 
     return profile
@@ -358,7 +358,7 @@ def profile_of(world: World, delta: float) -> Profile:
     charge = sums(world)
     simple, mu = curve(charge), math.sqrt(charge[2])
     others = [leaf for leaf in world if leaf.kind != "gaussian"]
-    if delta == 0 or not others or others[0].kind == "non_private":
+    if delta == 0 or not others or any(x.kind == "non_private" for x in others):
         return simple
     joined = [*others, Leaf(kind="gaussian", mu=mu)] if mu else others
     away = home = in_order(joined, delta, False)
@@ -454,7 +454,7 @@ def covers(world: World, charge: Array) -> bool:
         left = charge * (1 + SMALL) - sums(rest, in_squares)
         if np.all(left >= 0) and (not samples or is_below(samples, left)):
             return True
-    return not samples and is_below(leaves, charge)
+    return not samples and is_below(rest, charge)
 
 
 def is_below(world: World, charge: Array) -> bool:
