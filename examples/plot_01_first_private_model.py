@@ -71,7 +71,7 @@ else:
 ADJACENCIES = ("replace_one", "zero_out")
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 REPEATS = 3
-DELTA = 1e-6
+DELTA = 1 / len(data.X_train) ** 2
 
 folder = Path("demo")
 folder.mkdir(exist_ok=True)
@@ -205,7 +205,7 @@ for dash, (name, accuracy) in zip(
 axes.set_xscale("log")
 axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
 axes.minorticks_off()
-axes.set_xlabel(f"epsilon, logarithmic (delta={DELTA:g})")
+axes.set_xlabel(f"epsilon, logarithmic (delta={DELTA:.1g})")
 axes.set_ylabel(f"test accuracy (mean and standard error of {REPEATS} fits)")
 axes.set_title(f"{data.name.capitalize()}: what privacy costs a logistic regression")
 axes.grid(axis="y", color="0.92")

@@ -62,7 +62,8 @@ else:
 # the first trees help. The default takes trees of two and of all columns in turn.
 # ``max_interaction=2`` leaves out the second kind, which is all it takes to be a sum of
 # curves and heat maps.
-PUBLIC = {"delta": 1e-6, "classes": [0, 1], "columns": declared}
+PUBLIC = {"classes": [0, 1], "columns": declared}
+PUBLIC["delta"] = 1 / len(data.X_train) ** 2
 EPSILONS = (0.5, 1.0, 4.0)
 REPEATS = 2
 MODELS = {

@@ -45,7 +45,7 @@ print(f"{len(X_train)} images to train on, {len(X_test)} to test.\n")
 # shape of an image. Nothing of it was read from the records.
 #
 # 16 filters of 4 x 4 pixels, and of what they say the largest of every 2 x 2 positions.
-PUBLIC = {"delta": 1e-5, "classes": range(10), "data_norm": 80.0}
+PUBLIC = {"delta": 1 / len(X_train) ** 2, "classes": range(10), "data_norm": 80.0}
 PUBLIC["adjacency"] = "zero_out"
 FILTERS = {
     "convolutions": [Convolution(16, 4, padding=1, pool=2, pool_stride=2)],

@@ -66,7 +66,8 @@ print(f"One of them has {np.bincount(ids).max()} visits.\n")
 # thirty visits, the first promise is up to thirty times weaker for the patient. The
 # second costs accuracy, since there are fewer patients than visits.
 books = Path(tempfile.mkdtemp(prefix="skdp-"))
-CAP = {"delta": 1e-6, "adjacency": "replace_user", "unit": "user"}
+DELTA = 5e-8  # below 1 / n^2 for 4,000 patients
+CAP = {"delta": DELTA, "adjacency": "replace_user", "unit": "user"}
 ledger = BudgetLedger(books / "visits.db", epsilon=4.0, dataset="visits", **CAP)
 testing = BudgetLedger(books / "test.db", epsilon=3.0, dataset="other patients", **CAP)
 
@@ -75,7 +76,7 @@ def of_patients(epsilon):
     """A model that protects all visits of a patient."""
     return DPLogisticRegression(
         epsilon=epsilon,
-        delta=1e-7,
+        delta=DELTA / 10,
         privacy_unit="user",
         columns=columns,
         classes=[0, 1],
@@ -83,7 +84,7 @@ def of_patients(epsilon):
     )
 
 
-of_visits = DPLogisticRegression(1.0, delta=1e-7, columns=columns, classes=[0, 1])
+of_visits = DPLogisticRegression(1.0, delta=DELTA / 10, columns=columns, classes=[0, 1])
 of_visits.fit(X, y)
 print(of_visits.privacy_.statement(), "\n")
 models = [of_patients(e).fit(X, y, groups=ids) for e in (0.1, 0.3, 1.0, 2.0)]
@@ -102,7 +103,7 @@ scores = [
         groups=ids_test,
         privacy_unit="user",
         epsilon=0.5,
-        delta=1e-7,
+        delta=DELTA / 10,
         ledger=testing,
     )
     for model in models
