@@ -269,12 +269,12 @@ REASONS: dict[str, str] = {
 
 
 def explained(call: _Call, *, when_missing: str = "") -> _Call:
-    """Wrap a method so that it explains arguments that its signature does not have.
+    """Wrap a function or method to explain arguments that its signature does not have.
 
     Parameters
     ----------
     call : function
-        A method, whose first argument is an object of the class named in the error.
+        A function, or a method, whose error names the class of its object.
     when_missing : str, default=""
         Advice if a required argument is missing.
 
@@ -284,26 +284,29 @@ def explained(call: _Call, *, when_missing: str = "") -> _Call:
         With the same signature.
     """
     signature = inspect.signature(call)
+    is_method = next(iter(signature.parameters), "") == "self"
 
     @wraps(call)
-    def checked(self: Any, *args: Any, **named: Any) -> Any:
+    def checked(*args: Any, **named: Any) -> Any:
         problem = ""
         try:
-            signature.bind(self, *args, **named)
+            signature.bind(*args, **named)
         except TypeError as error:
             problem = str(error)
         if problem:
-            allowed = list(signature.parameters)[1:]
-            unknown = [name for name in named if name not in allowed]
-            told = _of_unknown(unknown[0], allowed) if unknown else f"{problem}."
+            allowed = list(signature.parameters.values())[is_method:]
+            names = [each.name for each in allowed]
+            unknown = [name for name in named if name not in names]
+            told = _of_unknown(unknown[0], names) if unknown else f"{problem}."
             remedy = when_missing if problem.startswith("missing") else ""
             if problem.startswith("too many positional"):
-                remedy = _names_to_give(signature)
-            name = type(self).__name__
-            if call.__name__ != "__init__":
-                name += f".{call.__name__}"
+                remedy = _names_to_give(allowed)
+            name = call.__name__
+            if is_method and args:
+                owner = type(args[0]).__name__
+                name = owner if name == "__init__" else f"{owner}.{name}"
             raise TypeError(f"{name}(): {told} {remedy}".rstrip())
-        return call(self, *args, **named)
+        return call(*args, **named)
 
     # `wraps` keeps the signature, which the type of *args cannot express.
     return checked  # type: ignore[return-value]
@@ -333,11 +336,10 @@ def explain_methods(cls: type) -> None:
             setattr(cls, name, explained(call))
 
 
-def _names_to_give(signature: inspect.Signature) -> str:
+def _names_to_give(allowed: list[inspect.Parameter]) -> str:
     """Arguments that may be positional, and arguments that must be named."""
-    found = list(signature.parameters.values())[1:]
-    bare = [x.name for x in found if x.kind is x.POSITIONAL_OR_KEYWORD]
-    named = [x.name for x in found if x.kind is x.KEYWORD_ONLY]
+    bare = [x.name for x in allowed if x.kind is x.POSITIONAL_OR_KEYWORD]
+    named = [x.name for x in allowed if x.kind is x.KEYWORD_ONLY]
     order = f"In this order: {bare}. " if bare else ""
     return f"{order}By name: {named}." if named else order.rstrip()
 

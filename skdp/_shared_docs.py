@@ -19,7 +19,9 @@ epsilon : float in [1e-6, 1e8] or inf, default=1.0
     Privacy loss. If the data set is replaced by a neighbouring one (see `adjacency`),
     the probability of any result grows at most by the factor ``exp(epsilon)``, plus
     `delta`. A smaller epsilon protects more and adds more noise. inf adds no noise, and
-    the result is **not private**.
+    the result is **not private**. Every fit costs it anew, and so does each fold of
+    ``cross_val_score`` and each candidate of ``GridSearchCV``; use `private_score` and
+    `DPGridSearchCV`.
 delta : 0 or float in [1e-50, 1), default=1e-6
     Probability with which the bound of epsilon may fail. Choose it far below
     ``1 / n_samples``, because publishing one record at random would satisfy
@@ -41,8 +43,9 @@ columns : mapping, sequence, Range, TableEncoder or None, default=None
     Declarations of `skdp.columns`, known without looking at the data. X is then a
     table, which `fit` and `predict` encode as `TableEncoder` does, with a resolution
     that follows from n_samples, epsilon and delta. Encoded rows have norm at most 1, so
-    `data_norm` must stay 1.0. Pass a TableEncoder to choose the encoding. None: X holds
-    numbers.
+    `data_norm` must stay 1.0. Pass a TableEncoder to choose the encoding. One Range
+    holds for every column of X, and nothing checks that the columns are alike. None: X
+    holds numbers.
 data_norm : float in [1e-100, 1e100], default=1.0
     L2 norm to which each row is clipped, in units of the features, known without
     looking at the data. `BoundedScaler` and `RowNormClipper` return rows of norm at

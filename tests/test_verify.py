@@ -29,6 +29,7 @@ from skdp import (
 from skdp.__main__ import main as skdp_command
 from skdp.privacy import (
     BoundedRangeEvent,
+    Budget,
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
@@ -93,15 +94,21 @@ EVENTS = {
 CLOSE = 2e-3
 
 
+def relation_of(event):
+    """The relation of an event; other events than samples are right under both."""
+    return "replace_one" if '"replace_one"' in json.dumps(event) else "zero_out"
+
+
 def recomputed(event, delta):
-    return max(verify.cost(world, delta)[0] for world in verify.worlds(event))
+    found = verify.worlds(event, relation_of(event))
+    return max(verify.cost(world, delta)[0] for world in found)
 
 
 def statement(event, epsilon, delta):
     return {
         "estimator": "E",
         "unit": "record",
-        "adjacency": "zero_out",
+        "adjacency": relation_of(event),
         "is_private": True,
         "epsilon": epsilon,
         "delta": delta,
@@ -167,6 +174,7 @@ def test_broken_twin_without_an_event_is_rejected():
 
 SEARCH = SelectionEvent(GaussianEvent(4.0), *LAW)
 G, P = event_to_dict(GaussianEvent(1.0)), event_to_dict(PureEvent(5.0))
+OBJECTIVE = event_to_dict(ObjectiveEvent(5.0, 0.2)) | {"outputs": 1}
 
 
 def composed(*parts):
@@ -199,6 +207,11 @@ FORGED = [
     {"event": "gaussian", "noise_multiplier": 1.0},
     {"event": ["gaussian"]},
     [],
+    # Theorems on curvature and on several outputs are for few corners.
+    OBJECTIVE | {"corners": 1000, "curvature": 0.3},
+    OBJECTIVE | {"corners": 1000, "outputs": 5},
+    OBJECTIVE | {"curvature": 0.3, "outputs": 5},
+    event_to_dict(SEARCH) | {"shape": 50.0},
 ]
 
 
@@ -219,6 +232,9 @@ WRONG = [
     {"delta": 1e-300},
     {"is_private": "yes"},
     {"is_private": None},
+    {"adjacency": "none"},
+    {"adjacency": ["zero_out"]},
+    {"schema": 2},
 ]
 
 
@@ -227,6 +243,14 @@ def test_a_statement_that_skdp_would_not_write_is_not_checked(change, tmp_path):
     path = tmp_path / "forged.json"
     path.write_text(json.dumps(statement(G, 40.0, 1e-6) | change))
     assert verify.main([str(path)]) == 2
+
+
+def test_a_name_that_is_twice_in_a_statement_is_not_checked(tmp_path):
+    text = json.dumps(statement(G, recomputed(G, 1e-6), 1e-6))
+    for name, first in (("fine", "{"), ("forged", '{"epsilon": 0.001, ')):
+        (tmp_path / name).write_text(first + text[1:])
+    assert verify.main([str(tmp_path / "fine")]) == 0
+    assert verify.main([str(tmp_path / "forged")]) == 2
 
 
 def test_noise_without_delta_has_no_finite_epsilon():
@@ -241,10 +265,20 @@ def test_a_release_that_is_not_private_states_no_epsilon():
     assert not verify.check_record(stated)[0]
 
 
-def test_a_sample_under_the_weaker_relation_is_not_taken_for_the_other():
+@pytest.mark.parametrize("relation", ["replace_one", "user", "rating_value"])
+def test_a_sample_under_the_weaker_relation_is_not_taken_for_another(relation):
     event = event_to_dict(EVENTS["samples, zero_out"])
     with pytest.raises(ValueError, match="adjacency of an event"):
-        verify.check_record(statement(event, 9.0, 1e-6) | {"adjacency": "replace_one"})
+        verify.check_record(statement(event, 9.0, 1e-6) | {"adjacency": relation})
+
+
+def test_losses_too_large_to_compose_are_not_cut_off():
+    # The mean loss is in the thousands; exponentials of doubles end near 700.
+    event = event_to_dict(PoissonGaussianEvent(0.05, 0.5, 30))
+    assert recomputed(event, 1e-6) == math.inf
+    assert not verify.check_record(statement(event, 650.0, 1e-6))[0]
+    large = composed(event_to_dict(LaplaceEvent(1e-3, 5)), G)
+    assert recomputed(large, 1e-6) > 5000
 
 
 @pytest.mark.parametrize(
@@ -319,6 +353,27 @@ def study(tmp_path_factory):
                 models.append(one.fit(X, Y))
         score = private_score(models[0], X, Y, epsilon=0.5, ledger=ledger)
     return path, [model.privacy_ for model in models] + [score.privacy]
+
+
+MIXED = [
+    GaussianEvent(10.0, 2),
+    LaplaceEvent(10.0, 20),
+    SelectionEvent(PureEvent(0.1), *LAW),
+]
+
+
+@pytest.mark.parametrize("noise", MIXED)
+def test_it_confirms_the_charge_of_samples_beside_other_events(tmp_path, noise):
+    sample = PoissonGaussianEvent(2.0, 0.02, 200, "replace_one")
+    path = str(tmp_path / "study.db")
+    ledger = BudgetLedger(path, epsilon=40.0, delta=1e-4)
+    given = {"adjacency": "replace_one", "budget": Budget(1.0, 1e-6), "label": "x"}
+    ledger.commit(ComposedEvent((sample, noise)), **given)
+    is_true, lines = verify.check_ledger(path)
+    assert is_true, lines
+    less = "json_replace(charge, '$.mu_squared', json_extract(charge, '$.mu_squared')"
+    forged = [f"UPDATE spends SET charge = {less} * 0.98)"]
+    assert not changed((path,), tmp_path, forged)[0]
 
 
 def test_it_confirms_a_ledger_and_the_records_of_its_releases(study):

@@ -192,11 +192,19 @@ def _warn_of_undeclared_rows(model: Any, table: Table, budget: Budget) -> None:
         return
     name = type(model).__name__
     where = "before" if place else "in the parameters of"
+    # The step that is missing is often one that learns from the rows, without privacy.
+    ask = (
+        " Ask privacy_report(pipeline) whether a step before it reads the data: no "
+        "ledger counts a StandardScaler."
+        if place
+        else ""
+    )
     warn_once(
         f"The length of rows should be declared. Got no declaration {where} {name}, "
         f"which clips rows to the default data_norm={_DEFAULT_NORM:g}. Pass "
         "columns=(low, high), a range for all columns, or put BoundedScaler before "
-        f"{name}; put RowNormClipper there if clipping is meant or rows are no longer.",
+        f"{name}; put RowNormClipper there if clipping is meant or rows are no longer."
+        + ask,
         UndeclaredRowsWarning,
     )
 

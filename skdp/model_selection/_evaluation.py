@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray
-from skdp._checks import check_choice, check_count, check_real
+from skdp._checks import check_choice, check_count, check_real, explained
 from skdp._shared_docs import fill_docs
 from skdp._show import axes_or_new, card
 from skdp.io._table import Table
@@ -411,7 +412,13 @@ class PrivateEvaluation:
         return card(told, self._numbers().items(), below=below)
 
 
+_HOW_TO_CALL = (
+    "Write private_evaluation(model, X, y, epsilon=0.5): epsilon is what it may cost."
+)
+
+
 @fill_docs
+@partial(explained, when_missing=_HOW_TO_CALL)
 def private_evaluation(
     estimator: Any,
     X: Any,

@@ -24,7 +24,7 @@ from skdp._base import (
     PrivateRelease,
     public_of_tables,
 )
-from skdp._checks import check_real
+from skdp._checks import check_real, explained
 from skdp._fit import PlannedFit, Progress, Question, ReleasedT, Statistics, fit
 from skdp._input import check_rows, check_targets, without_data
 from skdp._shared_docs import fill_docs
@@ -99,7 +99,13 @@ class PrivateScore:
         return card(self._headline(), below=[self.privacy._repr_html_()])
 
 
+_HOW_TO_CALL = (
+    "Write private_score(model, X, y, epsilon=0.5): epsilon is what the score may cost."
+)
+
+
 @fill_docs
+@partial(explained, when_missing=_HOW_TO_CALL)
 def private_score(
     estimator: Any,
     X: Any,

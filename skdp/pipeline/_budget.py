@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from skdp._checks import check_positive
+from skdp._checks import check_positive, explained
 from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._report import (
     MU_MARGIN,
@@ -43,6 +44,12 @@ class _Share:
     weight: float
 
 
+_HOW_TO_CALL = (
+    "Write set_budget(model, epsilon=1.0, delta=1e-6): what all steps may cost."
+)
+
+
+@partial(explained, when_missing=_HOW_TO_CALL)
 def set_budget(
     estimator: Estimator,
     *,

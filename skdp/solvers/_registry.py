@@ -58,6 +58,13 @@ SOLVERS: Registry[type[Solver]] = Registry(
 )
 
 
+def _of_the_default(key: str) -> str:
+    """Advice if `key` is a solver that a record names and a user cannot."""
+    if key not in (CentredDescent.key, ConstantModel.key):
+        return ""
+    return "Only solver='auto' runs it, where it is possible: leave solver out."
+
+
 def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
     """The solver named by ``solver=key, solver_params=params``; None for ``"auto"``.
 
@@ -66,7 +73,7 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
     ValueError, TypeError
         If the key or a parameter is unknown or out of range.
     """
-    check_choice("solver", key, ["auto", *SOLVERS])
+    check_choice("solver", key, ["auto", *SOLVERS], remedy=_of_the_default(key))
     if key == "auto":
         if params:
             raise ValueError(
@@ -253,7 +260,8 @@ def choose_solver(
         message gives the reasons.
     """
     if key not in ("auto", *SOLVERS) and budget.is_finite:
-        check_choice("solver", key, ["auto", *willing(SOLVERS, objective, budget)])
+        possible = ["auto", *willing(SOLVERS, objective, budget)]
+        check_choice("solver", key, possible, remedy=_of_the_default(key))
     named = named_solver(key, params)
     if not budget.is_finite and (rows is None or named is not None):
         return None

@@ -6,13 +6,13 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import MISSING, dataclass, fields
 from datetime import date, datetime
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
-from skdp._checks import check_bool, check_choice, check_real
+from skdp._checks import check_bool, check_choice, check_real, explained
 
 # ----------------------------------------------- Quotes of wrong declarations in errors
 
@@ -98,6 +98,20 @@ class Declaration:
             object.__setattr__(self, name, value)
 
 
+_Declared = TypeVar("_Declared", bound=type[Declaration])
+
+
+def _written(example: str) -> Callable[[_Declared], _Declared]:
+    """Let a class explain wrong names of arguments, and give an example."""
+
+    def wrapped(cls: _Declared) -> _Declared:
+        init = explained(cls.__init__, when_missing=f"Write for example {example}.")
+        cls.__init__ = init  # type: ignore[method-assign]
+        return cls
+
+    return wrapped
+
+
 # Fields that a repr shows without their names.
 _BY_POSITION = ("low", "high", "values", "first", "last")
 
@@ -106,6 +120,7 @@ def _shown(value: Any) -> str:
     return repr(list(value) if isinstance(value, tuple) else value)
 
 
+@_written("Range(17, 90)")
 @dataclass(frozen=True, repr=False)
 class Range(Declaration):
     """Numbers, clipped to [low, high].
@@ -208,6 +223,7 @@ def log_width(low: float, high: float) -> float:
     return math.log(high) - math.log(low) if low > 0 else math.log1p(high)
 
 
+@_written("Categories([1, 2, 3])")
 @dataclass(frozen=True, repr=False)
 class Categories(Declaration):
     """Strings or integers from a list.
@@ -240,6 +256,7 @@ class Categories(Declaration):
         return "string" if isinstance(self.values[0], str) else "number"
 
 
+@_written("Boolean(missing=True)")
 @dataclass(frozen=True, repr=False)
 class Boolean(Declaration):
     """True or False.
@@ -257,6 +274,7 @@ class Boolean(Declaration):
         check_bool("missing", self.missing)
 
 
+@_written('Dates("2020-01-01", "2024-12-31")')
 @dataclass(frozen=True, repr=False)
 class Dates(Declaration):
     """Points in time without a time zone, clipped to [first, last].
@@ -436,7 +454,12 @@ def declaration(given: Any, name: Any) -> Declaration:
     if isinstance(given, Declaration):
         return given
     if _is_pair(given):
-        return Range(*given)
+        problem = ""
+        try:
+            return Range(*given)
+        except ValueError as error:
+            problem = str(error)
+        raise ValueError(f"The declaration of column {name!r} is not valid: {problem}")
     is_list = isinstance(given, list) and len(given) > 0
     if is_list and all(isinstance(value, str) for value in given):
         return Categories(given)

@@ -13,7 +13,11 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    PolynomialFeatures,
+    StandardScaler,
+)
 
 from skdp import (
     BoundedScaler,
@@ -116,6 +120,17 @@ def test_rows_whose_length_nothing_declares_are_pointed_out(name):
         make().fit(rows, Y)
     assert len(told) == 1
     assert remedy in told[0]
+
+
+def test_who_scales_rows_without_privacy_is_told_to_ask_for_the_report():
+    pipeline = make_pipeline(StandardScaler(), model())
+    with shown(UndeclaredRowsWarning) as told:
+        pipeline.fit(X, Y)
+        model().fit(X, Y)
+    in_pipeline, alone = told
+    assert "privacy_report(pipeline)" in in_pipeline
+    assert "no ledger counts a StandardScaler" in in_pipeline
+    assert "privacy_report" not in alone
 
 
 @pytest.mark.parametrize("name", DECLARED)

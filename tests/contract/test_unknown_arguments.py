@@ -104,6 +104,44 @@ def test_other_mistakes_are_told_in_words_of_the_class():
         DPLinearSVC(ledger="study.db").fit(X, Y)
 
 
+DECLARED = [skdp.columns.Range, skdp.columns.Categories, skdp.columns.Dates]
+
+
+@pytest.mark.parametrize("kind", [*DECLARED, skdp.columns.Boolean])
+def test_declarations_suggest_the_argument_that_was_meant(kind):
+    told = (
+        rf"^{kind.__name__}\(\): .*'mising'\. Did you mean 'missing'\? Allowed are \["
+    )
+    with pytest.raises(TypeError, match=told):
+        kind(mising=True)
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_declarations_without_their_values_are_shown_how_to_write_them(kind):
+    with pytest.raises(TypeError, match="missing a required argument") as caught:
+        kind(missing=True)
+    example = str(caught.value).split("Write for example ")[1].removesuffix(".")
+    assert isinstance(eval(example, {kind.__name__: kind}), kind)
+
+
+@pytest.mark.parametrize("call", [skdp.private_score, skdp.private_evaluation])
+def test_a_score_without_an_epsilon_is_told_what_it_costs(call):
+    name = call.__name__
+    how = rf"Write {name}\(model, X, y, epsilon=0\.5\): epsilon is what"
+    told = rf"^{name}\(\): missing a required argument: 'epsilon'\. {how}"
+    with pytest.raises(TypeError, match=told):
+        call(DPLogisticRegression(), X, Y)
+    with pytest.raises(TypeError, match=r"'eps'\. Did you mean 'epsilon'\?"):
+        call(DPLogisticRegression(), X, Y, eps=0.5)
+    with pytest.raises(TypeError, match=r"In this order: \['estimator', 'X', 'y'\]"):
+        call(DPLogisticRegression(), X, Y, 0.5)
+
+
+def test_one_budget_for_a_pipeline_needs_its_epsilon_and_delta():
+    with pytest.raises(TypeError, match=r"'delta'\. Write set_budget\(model, epsilon="):
+        skdp.set_budget(DPLogisticRegression(), epsilon=1.0)
+
+
 def positional(kind):
     """What may be given to a class without its name."""
     items = inspect.signature(kind).parameters.values()

@@ -360,6 +360,14 @@ def test_only_solvers_that_would_do_are_offered(kind, not_named):
         assert not [name for name in not_named if f"'{name}'" in offered]
 
 
+@pytest.mark.parametrize("name", ["centred_descent", "constant"])
+def test_a_solver_that_only_the_default_runs_is_explained(name):
+    with pytest.raises(ValueError, match=f"Got '{name}'. Only solver='auto' runs it"):
+        DPLogisticRegression(solver=name, classes=[0, 1]).fit(X, Y)
+    with pytest.raises(ValueError, match=r"Got 'lbfgs'\.$"):
+        DPLogisticRegression(solver="lbfgs", classes=[0, 1]).fit(X, Y)
+
+
 def test_bounds_in_the_order_of_scipy_are_refused():
     """Found in review: of two columns they were read as lowest and highest."""
     with pytest.raises(ValueError, match="Got a list of pairs") as told:

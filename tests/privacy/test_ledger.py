@@ -31,7 +31,7 @@ from skdp.privacy import (
     SelectionEvent,
     epsilon_of,
 )
-from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.ledger import _ledger
 from skdp.privacy.ledger._filter import FilterState
 from skdp.privacy.noise._noise import NoiseSource
@@ -272,15 +272,13 @@ def test_refusal_says_what_a_pure_release_counts_as(tmp_path):
     spend(ledger, GaussianEvent(1 / gaussian_mu(1.0, 1e-6)))
     text = refusal(ledger, PureEvent(0.5))
     found = re.search(
-        r"counts as mu=(\S+)\. The remaining mu=(\S+) allows one more fit of at most "
-        r"epsilon=(\S+), delta=1e-06 with Gaussian noise, or of at most epsilon=(\S+) "
-        r"if it is pure; of the amount set aside, epsilon=0 and delta=5e-07 are left\.",
+        r"fit may cost at most epsilon=(\S+), delta=1e-06 with Gaussian noise, or "
+        r"epsilon=(\S+) if it is pure\. Nothing was read or spent: ask for less, ",
         text,
     )
-    counts, left, gaussian, pure = map(float, found.groups())
-    assert counts == float(f"{pure_mu(0.5):.4g}")
-    assert counts > left
+    gaussian, pure = map(float, found.groups())
     assert gaussian > 0.5 > pure  # the figure that once stood alone, and the true one
+    left = gaussian_mu(gaussian, 1e-6)
     state = ledger._state(ledger._books.read())
     for event, is_admitted in (
         (GaussianEvent(1 / (0.999 * left)), True),
@@ -289,9 +287,23 @@ def test_refusal_says_what_a_pure_release_counts_as(tmp_path):
         (PureEvent(1.001 * pure), False),
     ):
         assert (state.charged(event).exhausted() is None) == is_admitted
+    assert "other noise" not in refusal(ledger, GaussianEvent(1.0), delta=1e-6)
     objective = ObjectiveEvent(4.0, 0.5)
-    counts = f"it counts as mu={math.sqrt(objective.gdp_mu_squared):.4g}. The rem"
-    assert counts in refusal(ledger, objective, delta=1e-6)
+    text = refusal(ledger, objective, delta=1e-6)
+    found = re.search(r"other noise and counts as mu=(\S+), where mu=(\S+), del", text)
+    counts, room = map(float, found.groups())
+    assert counts == float(f"{math.sqrt(objective.gdp_mu_squared):.4g}")
+    assert room == pytest.approx(left, rel=1e-3)
+
+
+def test_a_refusal_has_three_short_sentences(ledger):
+    text = refusal(ledger, GaussianEvent(0.1))
+    first, second, third, link = re.split(r"\. (?=[A-Z])", text)
+    assert re.search(r"refuses .* at epsilon=\S+, delta=\S+: epsilon ran out", first)
+    assert second.startswith("One more fit may cost at most epsilon=")
+    assert third.startswith("Nothing was read or spent: ask for less")
+    assert link.startswith("See https://")
+    assert all(len(each.split()) <= 24 for each in (first, second, third))
 
 
 HINT = r"with reserve_epsilon=(\S+) and reserve_delta=(\S+) would have had room"
@@ -458,7 +470,7 @@ def test_a_ledger_says_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
     ledger = BudgetLedger(tmp_path / "a<b.db", **VALUES, **facts)
     spend(ledger, PureEvent(4.0))
     assert "up to epsilon 6, delta 1e-06 with any noise" in repr(ledger)
-    assert "with any noise, may cost" in refusal(ledger, PureEvent(11.0))
+    assert "delta=1e-06 with any noise. Nothing" in refusal(ledger, PureEvent(11.0))
     html = ledger._repr_html_()
     for words in (
         "a&lt;b.db",

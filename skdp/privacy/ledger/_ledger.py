@@ -16,9 +16,9 @@ from skdp._show import Display, card, gauge
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy.accounting._calibrate import Budget, epsilon_of
 from skdp.privacy.accounting._codec import event_to_json
-from skdp.privacy.accounting._events import ComposedEvent, Event
+from skdp.privacy.accounting._events import ComposedEvent, Event, GaussianEvent
 from skdp.privacy.accounting._relations import Relation, check_relation
-from skdp.privacy.ledger._filter import Charge, FilterState, Part, release
+from skdp.privacy.ledger._filter import Charge, FilterState, release
 from skdp.privacy.ledger._report import draw_ledger, next_within, total_of
 from skdp.privacy.ledger._store import (
     LedgerEntries,
@@ -49,40 +49,31 @@ MOST_SEARCHED, _MOST_KINDS = 300, 4
 _DIGITS = 4
 
 
-def told(
-    state: FilterState, event: Event, budget: Budget, exhausted: Part, kept: str
-) -> str:
-    """What ran out, the request, the largest fit; `kept` is the ledger's relation."""
-    return (
-        f"{exhausted} ran out. The cap is epsilon={state.cap.epsilon:g}, delta="
-        f"{state.cap.delta:g} ({kept}). The fit asks for epsilon={budget.epsilon:g}, "
-        f"delta={budget.delta:g}; {_what_would_fit(state, event, budget.delta)}. "
-        "Nothing was read or spent. Ask for less, or start a new ledger if more may be "
-        "spent on this data set."
-    )
-
-
-def _what_would_fit(state: FilterState, event: Event, delta: float) -> str:
-    """The largest cost of one more fit, in the unit in which the event was refused."""
+def refusal(state: FilterState, event: Event, delta: float) -> str:
+    """Two sentences: the largest possible fit, and what to do."""
     most = f"epsilon={state.remaining_epsilon():.4g}, delta={state.delta_left():.4g}"
-    if not state.is_open:
-        return f"one more fit, with any noise, may cost at most {most}"
-    left = state.room
+    noise = " with any noise"
+    if state.is_open:
+        pure = state.remaining_pure_epsilon()
+        noise = f" with Gaussian noise, or epsilon={pure:.4g} if it is pure"
     return (
-        f"since Gaussian costs add up in squares, {_counted(state, event, delta)}. "
-        f"The remaining mu={math.sqrt(left.mu_squared):.4g} allows one more fit of at "
-        f"most {most} with Gaussian noise, or of at most epsilon="
-        f"{state.remaining_pure_epsilon():.4g} if it is pure; of the amount set aside, "
-        f"epsilon={left.epsilon:.4g} and delta={left.delta:.4g} are left"
+        f"One more fit may cost at most {most}{noise}"
+        f"{_other_noise(state, event, delta)}. Nothing was read or spent: ask for "
+        "less, or start a new ledger if more may be spent on this data set."
     )
 
 
-def _counted(state: FilterState, event: Event, delta: float) -> str:
-    found = state.in_squares(event, delta)
-    if found is None:
-        alone = release(event, delta)
-        return f"it counts as {_named(alone)} of the amount set aside"
-    return f"it counts as {_named(found)}"
+def _other_noise(state: FilterState, event: Event, delta: float) -> str:
+    """What counts against an event that is neither Gaussian nor pure."""
+    is_gaussian = all(isinstance(leaf, GaussianEvent) for leaf in event.leaves)
+    is_pure = event.mu_squared == 0 == event.box_delta
+    if not state.is_open or is_gaussian or is_pure:
+        return ""
+    charge = state.in_squares(event, delta) or release(event, delta)
+    return (
+        f"; this one has other noise and counts as {_named(charge)}, where "
+        f"{_named(state.room) or 'nothing'} is left"
+    )
 
 
 def _named(charge: Charge) -> str:
@@ -90,7 +81,7 @@ def _named(charge: Charge) -> str:
     parts = [f"mu={math.sqrt(charge.mu_squared):.4g}"] * (charge.mu_squared > 0)
     parts += [f"epsilon={charge.epsilon:.4g}"] * (charge.epsilon > 0)
     parts += [f"delta={charge.delta:.4g}"] * (charge.delta > 0)
-    return " with ".join([parts[0], " and ".join(parts[1:])][: len(parts)])
+    return ", ".join(parts)
 
 
 def sufficient_reserve(
@@ -370,10 +361,11 @@ class BudgetLedger:
                 writer.append(event, budget.epsilon, budget.delta, label, charge)
         # After the transaction, since the search for a sufficient reserve takes time.
         if refused is not None:
-            kept = f"{self.adjacency}, unit {self.unit}"
             raise BudgetExceeded(
-                f"The ledger {self.path!r} refuses {label}: "
-                f"{told(state, event, budget, refused, kept)}"
+                f"The ledger {self.path!r} (cap epsilon={self.epsilon:g}, delta="
+                f"{self.delta:g}) refuses {label} at epsilon={budget.epsilon:g}, delta="
+                f"{budget.delta:g}: {refused} ran out. "
+                f"{refusal(state, event, budget.delta)}"
                 f"{self._hint(entries, event, budget.delta)}",
                 ledger=self.path,
                 exhausted=refused,
@@ -619,7 +611,7 @@ class BudgetLedger:
             return ""
         return (
             f" A ledger made with reserve_epsilon={found.epsilon:g} and reserve_delta="
-            f"{found.delta:g} would have had room for all of its fits and this one."
+            f"{found.delta:g} would have had room for this fit too."
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
