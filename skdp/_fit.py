@@ -9,12 +9,14 @@ only.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from inspect import signature
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -445,11 +447,26 @@ def _statement(
         n_features=problem.n_features,
         **{"data_norm": None, **planned.bounds},
         sensitivity_unit=solver.sensitivity_unit,
-        assumed_public=planned.assumed_public + solver.assumed_public(problem),
+        assumed_public=planned.assumed_public
+        + solver.assumed_public(problem)
+        + _continued(model),
         warnings=warned,
         ledger=ledger.path if ledger is not None else "",
         dataset=ledger.dataset if ledger is not None else "",
         risk=risk if is_private else "",
+    )
+
+
+def _continued(model: PrivateEstimator) -> tuple[str, ...]:
+    """The released model that this fit continued, with its statement and digest."""
+    given = getattr(model, "init", None)
+    if not isinstance(given, ContinuesModel):
+        return ()
+    digest = hashlib.sha256(given.to_json().encode()).hexdigest()
+    return (
+        "the model of 'init': what this fit reveals of the records of that model is in "
+        f"that model's statement, and records of both fits pay for both. It says: "
+        f"{given.privacy_.statement()} SHA-256 of its to_json(): {digest}",
     )
 
 
@@ -480,3 +497,90 @@ class PrivateModel(PrivateEstimator):
             # A source declares the columns, and the parameter holds them in `fit` only.
             model = clone(self).set_params(columns=encoder.columns)
         return model._foreseen(budget, *rehearsed._shape(n_samples)).signal
+
+
+# ---------------------------------------------- Models that continue a released model
+
+
+# Parameters that give weights and raw predictions their meaning.
+_OF_MEANING = (
+    "activation",
+    "class_weight",
+    "convolutions",
+    "data_norm",
+    "h",
+    "hidden_layer_sizes",
+    "image_shape",
+    "loss",
+    "quantile",
+    "target_bounds",
+)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return np.array_equal(np.asarray(one, object), np.asarray(other, object))
+
+
+def _encoding_of(model: Any) -> tuple[Any, ...] | None:
+    """Public facts from which the features of a fitted model follow."""
+    encoder = getattr(model, "encoder_", None)
+    if encoder is None:
+        return None
+    encoding = encoder._names, encoder.columns_, encoder.numeric_, encoder.n_knots_
+    return (*encoding, encoder.handle_unknown)
+
+
+class ContinuesModel(PrivateModel):
+    """A model whose fit may continue a released model, its parameter `init`."""
+
+    init: Any
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone continues the same released model, which is not fitted anew."""
+        found = super().__sklearn_clone__()
+        if isinstance(self.init, ContinuesModel):
+            found.init = self.init
+        return found
+
+    @abstractmethod
+    def to_json(self) -> str:
+        """The model and its statement."""
+
+    def _given(self, classes: Any = None) -> Self | None:
+        """The model that the fit continues; None if it starts anew.
+
+        The model is compared with this object's parameters, with its encoder if there
+        is one, and with labels. No record is read.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there is a model that this fit cannot continue.
+        """
+        given, kind = self.init, type(self)
+        if given is None or isinstance(given, str):
+            return None
+        if type(given) is not kind or not hasattr(given, "privacy_"):
+            state = "unfitted " * (type(given) is kind)
+            raise TypeError(
+                f"The 'init' model must be a fitted {kind.__name__}. Got an object of "
+                f"{state}{type(given).__name__}. Pass a model that was fitted."
+            )
+        if math.isinf(max(self.epsilon, given.epsilon)):
+            raise ValueError(
+                "A fit with 'init', and the fit of that model, must have a finite "
+                "epsilon, by which both count. Got epsilon=inf. Leave out 'init'."
+            )
+        named = [name for name in _OF_MEANING if name in signature(kind).parameters]
+        facts = [(name, getattr(self, name), getattr(given, name)) for name in named]
+        facts.append(("columns", _encoding_of(self), _encoding_of(given)))
+        if classes is not None:
+            facts.append(("classes", classes, given.classes_))
+        others = [name for name, own, its in facts if not _are_equal(own, its)]
+        if others:
+            raise ValueError(
+                "The 'init' model must have the parameters of this fit that give its "
+                f"weights their meaning. Got a model with other {', '.join(others)}. "
+                "Use the same here, or leave out 'init'. Nothing was spent."
+            )
+        return given

@@ -23,7 +23,7 @@ from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
 from skdp._effects import Picture, PlotsEffects, pictures_of
 from skdp._export import Exported, Step, step
-from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
+from skdp._fit import ContinuesModel, PlannedFit, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.exceptions import CoefficientErrorsWarning
 from skdp.io._table import Table, TakesSources
@@ -31,7 +31,7 @@ from skdp.linear_model._rows import (
     LinearRows,
     encoded_unseen,
     encoder_of,
-    knots_within,
+    knots_for,
     states_of,
     step_to_predict,
     warn_of_rereading,
@@ -43,7 +43,7 @@ from skdp.preprocessing._encoder import by_output
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.solvers._adassp import EstimatedSolution
-from skdp.solvers._base import Solution
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
 from skdp.solvers._centred_rows import EffectsOfStates, States
 from skdp.solvers._constant import ConstantModel
@@ -51,6 +51,7 @@ from skdp.solvers._default_rules import half_at, signal_of, signal_of_centred
 from skdp.solvers._exact import ExactFit
 from skdp.solvers._registry import (
     SOLVERS,
+    Chosen,
     choose_solver,
     constant_if_dominated,
     named_solver,
@@ -147,7 +148,7 @@ def n_units(rows: LinearRows, users: UsersToFit | None, n_parts: int = 1) -> int
     return (rows.n_rows if users is None else users.n_users) * n_parts
 
 
-class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
+class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
     """Solver and privacy record of a private model.
 
     A subclass's ``_fit`` validates its input, states the loss and the regularisation,
@@ -163,6 +164,9 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
     coef_: np.ndarray
     # Released shares of declared states and the noise in their effects, if there are.
     _states: EffectsOfStates | None = None
+    # What a later fit continues, in the units of the loss; only of the default solver.
+    _released: CentredSolution | None = None
+    init: Any = None  # a sparse model has no such parameter
     # Whether the default centres rows; models with few features do not.
     _can_centre: ClassVar[bool] = True
 
@@ -406,7 +410,7 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
             objective = self._planned_objective(n_samples, n_features, budget)
             return self._planned(objective, budget, None)
         is_centred = self._will_centre()
-        knots = knots_within(budget, self.adjacency)
+        knots = knots_for(self, budget)
         own = clone(self)
         own.encoder_, encoding = encoded_unseen(
             self.columns,
@@ -428,15 +432,40 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
     ) -> PlannedFit[LinearObjective, Solution]:
         """The fit to an objective, with all parameters decided from public facts."""
         key, params, chosen, signal = self.solver, self.solver_params, None, None
+        given = self._given()
         if budget.is_finite:
             signal = self._signal_of(objective, budget)
-            if key == "auto" and not params:
+            if key == "auto" and not params and given is None:
                 chosen = constant_if_dominated(None, objective, budget, signal)
         chosen = chosen or choose_solver(key, params, objective, budget, rows)
+        if given is not None and chosen is not None and signal is not None:
+            further = self._continuing(given, chosen.solver, objective)
+            chosen = Chosen(further, "a descent from the weights of 'init'")
+            noise = math.sqrt(further.learned_share) * signal.coefficient_noise
+            signal = replace(signal, coefficient_noise=noise)
         if chosen is not None and budget.is_finite:
             return planned_fit(objective, budget, chosen.solver, chosen.reason, signal)
         solver = ExactFit(inner=None if chosen is None else chosen.solver)
         return planned_fit(objective, budget, solver, _EXACT)
+
+    @staticmethod
+    def _continuing(
+        given: DPEstimator, solver: Solver, objective: LinearObjective
+    ) -> CentredDescent:
+        """The default solver, from the weights of a model to which it was fitted."""
+        before = given._released
+        if before is None or not isinstance(solver, CentredDescent):
+            raise ValueError(
+                "A fit with 'init', and the fit of that model, must be descents on "
+                "centred rows: those of solver='auto' with an intercept, a delta above "
+                "0 and enough records. Got another solver. Leave out 'init'."
+            )
+        if len(before.weights) != objective.n_features:
+            raise ValueError(
+                f"The 'init' model must have {objective.n_features} features, as X "
+                f"has. Got {len(before.weights)}. Pass a model of the same features."
+            )
+        return solver.after(before, objective)
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""
@@ -520,10 +549,11 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
         raise NotImplementedError
 
     def _keep_released(self, solution: Solution) -> None:
-        for name in ("center_", "scale_", "row_norm_", "_states", *_PATHS):
+        released = ("center_", "scale_", "row_norm_", "_released", "_states")
+        for name in (*released, *_PATHS):
             self.__dict__.pop(name, None)
         if isinstance(solution, CentredSolution):
-            centring = solution.centring
+            self._released, centring = solution, solution.centring
             self.center_, self.scale_ = centring.centre, centring.scale
             self.row_norm_ = centring.norm
             if (states := solution.states) is not None:

@@ -72,7 +72,7 @@ class NoiseOfRun:
     deviations : ndarray of float64 of shape (n_steps,)
         Standard deviation of the noise in each step's mean gradient.
     base : Base
-    n_samples : int
+    n_samples : float
     alpha : float, default=0.0
     before : NoiseOfRun or None, default=None
         The run whose weights this run started from.
@@ -81,7 +81,7 @@ class NoiseOfRun:
     paces: Sequence[Pace]
     deviations: FloatArray
     base: Base
-    n_samples: int
+    n_samples: float
     alpha: float = 0.0
     before: NoiseOfRun | None = None
 
