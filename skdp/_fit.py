@@ -534,6 +534,7 @@ class ContinuesModel(PrivateModel):
     """A model whose fit may continue a released model, its parameter `init`."""
 
     init: Any
+    columns: Any
 
     def __sklearn_clone__(self) -> Any:
         """A clone continues the same released model, which is not fitted anew."""
@@ -573,7 +574,8 @@ class ContinuesModel(PrivateModel):
             )
         named = [name for name in _OF_MEANING if name in signature(kind).parameters]
         facts = [(name, getattr(self, name), getattr(given, name)) for name in named]
-        facts.append(("columns", _encoding_of(self), _encoding_of(given)))
+        if hasattr(self, "encoder_") or self.columns is None:
+            facts.append(("columns", _encoding_of(self), _encoding_of(given)))
         if classes is not None:
             facts.append(("classes", classes, given.classes_))
         others = [name for name, own, its in facts if not _are_equal(own, its)]
