@@ -13,7 +13,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -392,6 +392,8 @@ def fit(
         From the ledger; no record was read and nothing was spent.
     """
     name, solver = type(model).__name__, planned.solver
+    public = planned.assumed_public + _continued(model)
+    planned = replace(planned, assumed_public=public)
     warned = model._warn_of_public_facts(door.budget, planned.problem.n_samples, door)
     if planned.signal is not None:
         warned += warn_of_noise(planned.signal, planned.remedies)
@@ -447,9 +449,7 @@ def _statement(
         n_features=problem.n_features,
         **{"data_norm": None, **planned.bounds},
         sensitivity_unit=solver.sensitivity_unit,
-        assumed_public=planned.assumed_public
-        + solver.assumed_public(problem)
-        + _continued(model),
+        assumed_public=planned.assumed_public + solver.assumed_public(problem),
         warnings=warned,
         ledger=ledger.path if ledger is not None else "",
         dataset=ledger.dataset if ledger is not None else "",
@@ -464,9 +464,9 @@ def _continued(model: PrivateEstimator) -> tuple[str, ...]:
         return ()
     digest = hashlib.sha256(given.to_json().encode()).hexdigest()
     return (
-        "the model of 'init': what this fit reveals of the records of that model is in "
-        f"that model's statement, and records of both fits pay for both. It says: "
-        f"{given.privacy_.statement()} SHA-256 of its to_json(): {digest}",
+        "the released model of 'init', whose guarantee is for the records of its fit; "
+        f"a record of both fits has both together: {given.privacy_.statement()} The "
+        f"SHA-256 of its to_json() is {digest}",
     )
 
 
@@ -504,17 +504,9 @@ class PrivateModel(PrivateEstimator):
 
 # Parameters that give weights and raw predictions their meaning.
 _OF_MEANING = (
-    "activation",
-    "class_weight",
-    "convolutions",
-    "data_norm",
-    "h",
-    "hidden_layer_sizes",
-    "image_shape",
-    "loss",
-    "quantile",
-    "target_bounds",
-)
+    "activation class_weight convolutions data_norm h hidden_layer_sizes image_shape "
+    "loss max_depth quantile target_bounds"
+).split()
 
 
 def _are_equal(one: Any, other: Any) -> bool:
@@ -576,6 +568,8 @@ class ContinuesModel(PrivateModel):
         facts = [(name, getattr(self, name), getattr(given, name)) for name in named]
         if hasattr(self, "encoder_") or self.columns is None:
             facts.append(("columns", _encoding_of(self), _encoding_of(given)))
+        n_features = getattr(self, "n_features_in_", given.n_features_in_)
+        facts.append(("number of features", n_features, given.n_features_in_))
         if classes is not None:
             facts.append(("classes", classes, given.classes_))
         others = [name for name, own, its in facts if not _are_equal(own, its)]

@@ -332,14 +332,10 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
                 "number. Leave it out."
             )
         if task.before is not None:
-            depth = task.before.trees.depth
-            if depth and given.get("max_depth", depth) != depth:
-                raise Refused(
-                    f"max_depth must be None or {depth} for trees that follow those of "
-                    f"the 'init' model. Got {given['max_depth']}. Leave it out."
-                )
-            same = {"max_depth": depth} if depth else {}
-            given = {**given, **same, "counts_share": 0.0}  # it has the counts
+            # The model before has the counts, and all trees are of one depth.
+            given = {**given, "counts_share": 0.0}
+            if task.before.trees.depth:
+                given["max_depth"] = task.before.trees.depth
         if owners_now() is not None:
             # Owners must know their rounds before a fit, and a trial decides on them.
             if given.get("trial_share"):

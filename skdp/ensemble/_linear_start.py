@@ -163,9 +163,10 @@ class LinearStart:
         # more noise. Of no factor, this one and its square, this one did best on the
         # tables; the square lost .005 of log-loss on kddcup99.
         short = math.sqrt(min(row_norm(1.0, len(columns.n_bins)), 1.0))
+        left, first = short * left, short * math.sqrt(share) * signal_to_noise
         # As far as one fit with the information of this one and of all before.
-        left = short * math.hypot(left, math.sqrt(past))
-        first = short * math.hypot(math.sqrt(share) * signal_to_noise, math.sqrt(past))
+        before_them = short * math.sqrt(past)
+        left, first = math.hypot(left, before_them), math.hypot(first, before_them)
         return cls(
             objective=objective,
             features=features,

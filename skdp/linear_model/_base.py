@@ -43,7 +43,7 @@ from skdp.preprocessing._encoder import by_output
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.solvers._adassp import EstimatedSolution
-from skdp.solvers._base import Solution, Solver
+from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
 from skdp.solvers._centred_rows import EffectsOfStates, States
 from skdp.solvers._constant import ConstantModel
@@ -439,33 +439,21 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
                 chosen = constant_if_dominated(None, objective, budget, signal)
         chosen = chosen or choose_solver(key, params, objective, budget, rows)
         if given is not None and chosen is not None and signal is not None:
-            further = self._continuing(given, chosen.solver, objective)
-            chosen = Chosen(further, "a descent from the weights of 'init'")
-            noise = math.sqrt(further.learned_share) * signal.coefficient_noise
+            descent, before = chosen.solver, given._released
+            if before is None or not isinstance(descent, CentredDescent):
+                raise ValueError(
+                    "A fit with 'init', and the fit of that model, must be descents on "
+                    "centred rows: by solver='auto' with an intercept, a delta above 0 "
+                    "and enough records. Got another solver. Leave out 'init'."
+                )
+            descent = descent.after(before, objective)
+            chosen = Chosen(descent, "a descent from the weights of 'init'")
+            noise = math.sqrt(descent.learned_share) * signal.coefficient_noise
             signal = replace(signal, coefficient_noise=noise)
         if chosen is not None and budget.is_finite:
             return planned_fit(objective, budget, chosen.solver, chosen.reason, signal)
         solver = ExactFit(inner=None if chosen is None else chosen.solver)
         return planned_fit(objective, budget, solver, _EXACT)
-
-    @staticmethod
-    def _continuing(
-        given: DPEstimator, solver: Solver, objective: LinearObjective
-    ) -> CentredDescent:
-        """The default solver, from the weights of a model to which it was fitted."""
-        before = given._released
-        if before is None or not isinstance(solver, CentredDescent):
-            raise ValueError(
-                "A fit with 'init', and the fit of that model, must be descents on "
-                "centred rows: those of solver='auto' with an intercept, a delta above "
-                "0 and enough records. Got another solver. Leave out 'init'."
-            )
-        if len(before.weights) != objective.n_features:
-            raise ValueError(
-                f"The 'init' model must have {objective.n_features} features, as X "
-                f"has. Got {len(before.weights)}. Pass a model of the same features."
-            )
-        return solver.after(before, objective)
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""

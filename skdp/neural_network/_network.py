@@ -227,11 +227,10 @@ class PrivateNetwork(TakesSources, Exported, ContinuesModel):
         reason = named.reason
         if given is not None:
             before = given._released
-            if before is None or len(before.weights) != objective.n_weights:
+            if before is None:
                 raise ValueError(
-                    f"The 'init' model must be a network of {objective.n_weights} "
-                    "weights, as this one is. Got a constant or another number of "
-                    "features. Leave out 'init'."
+                    "The 'init' model must not be a constant, which has too few "
+                    "records to continue. Got one. Leave out 'init'."
                 )
             descent = descent.after(
                 before, network_signal(objective, budget), named.given
