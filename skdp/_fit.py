@@ -459,10 +459,11 @@ def _statement(
 
 def _continued(model: PrivateEstimator) -> tuple[str, ...]:
     """The released model that this fit continued, with its statement and digest."""
-    given = getattr(model, "init", None)
+    given: Any = getattr(model, "init", None)
     if not isinstance(given, ContinuesModel):
         return ()
-    digest = hashlib.sha256(given.to_json().encode()).hexdigest()
+    text: str = given.to_json()
+    digest = hashlib.sha256(text.encode()).hexdigest()
     return (
         "the released model of 'init', whose guarantee is for the records of its fit; "
         f"a record of both fits has both together: {given.privacy_.statement()} The "
@@ -515,11 +516,8 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 def _encoding_of(model: Any) -> tuple[Any, ...] | None:
     """Public facts from which the features of a fitted model follow."""
-    encoder = getattr(model, "encoder_", None)
-    if encoder is None:
-        return None
-    encoding = encoder._names, encoder.columns_, encoder.numeric_, encoder.n_knots_
-    return (*encoding, encoder.handle_unknown)
+    e = getattr(model, "encoder_", None)
+    return e and (e._names, e.columns_, e.numeric_, e.n_knots_, e.handle_unknown)
 
 
 class ContinuesModel(PrivateModel):
@@ -534,10 +532,6 @@ class ContinuesModel(PrivateModel):
         if isinstance(self.init, ContinuesModel):
             found.init = self.init
         return found
-
-    @abstractmethod
-    def to_json(self) -> str:
-        """The model and its statement."""
 
     def _given(self, classes: Any = None) -> Self | None:
         """The model that the fit continues; None if it starts anew.
@@ -567,7 +561,8 @@ class ContinuesModel(PrivateModel):
         named = [name for name in _OF_MEANING if name in signature(kind).parameters]
         facts = [(name, getattr(self, name), getattr(given, name)) for name in named]
         if hasattr(self, "encoder_") or self.columns is None:
-            facts.append(("columns", _encoding_of(self), _encoding_of(given)))
+            both = _encoding_of(self), _encoding_of(given)
+            facts.append(("encoded columns", *both))
         n_features = getattr(self, "n_features_in_", given.n_features_in_)
         facts.append(("number of features", n_features, given.n_features_in_))
         if classes is not None:

@@ -507,7 +507,10 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             start = found.constant
             curves = self.linear.curves(every, found, self.linear.share)
         start = self._weighted(task, start)
-        first = self._without_new_trees(task, start, curves, margins)
+        first = without_trees(task.columns, start, curves)
+        if task.before is not None:
+            first = replace(task.before, start=start, curves=curves, shrinkage=None)
+        first = replace(first, shares=margins)
         if not self.n_estimators:
             return first
         growth = _Growth(self, task, base, shares, margins, curves, start, progress)
@@ -521,26 +524,11 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
                 start = self._weighted(task, found.constant)
                 share = self.linear.share + self.linear.rest_share
                 curves = self.linear.curves(every, found, share)
-                first = self._without_new_trees(task, start, curves, margins)
-                return replace(first, shrinkage=0.0)
+                return replace(first, start=start, curves=curves, shrinkage=0.0)
         part = asking.part("trees", view)
         gain = growth.grow(part, self.n_estimators - self.n_tried)
         model = replace(growth.model(), shares=margins)
         return first.plus(model if gain is None else shrunk(model, best_share(gain)))
-
-    @staticmethod
-    def _without_new_trees(
-        task: BoostingTask,
-        start: FloatArray,
-        curves: Curves | None,
-        margins: Mapping[int, FloatArray],
-    ) -> BoostedTrees:
-        """The model before the first tree, with the trees of a model before."""
-        if task.before is None:
-            first = without_trees(task.columns, start, curves)
-            return replace(first, shares=margins)
-        before: BoostedTrees = task.before
-        return replace(before, start=start, curves=curves, shrinkage=None)
 
     @staticmethod
     def _weighted(task: BoostingTask, start: FloatArray) -> FloatArray:

@@ -247,7 +247,7 @@ class LinearStart:
         information = share * (found.kept * self.signal_to_noise) ** 2
         if self.before is not None:
             information += self.before.information
-        start = Start(weights=found.weights, constant=found.constant)
+        start = Start(weights=found.weights, constant=found.constant, noise=found.noise)
         tables = basis.tables(found.weights)
         return Curves(tables, covariances, start, self.n_intervals, information)
 

@@ -94,7 +94,7 @@ class Descended:
     mean: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Start:
     """The released model at which a descent starts, and the share that is added to it.
 
@@ -105,11 +105,14 @@ class Start:
     share : float in (0, 1], default=1.0
         The model of the descent is this model, plus this fraction of the difference
         between the weights that the descent finds and these weights.
+    noise : NoiseOfRun or None, default=None
+        The distribution of the noise in the weights; None: they have none.
     """
 
     weights: FloatArray
     constant: FloatArray
     share: float = 1.0
+    noise: NoiseOfRun | None = None
 
 
 def share_of(signal_to_noise: float, information: float) -> float:
@@ -203,7 +206,7 @@ class GatedDescent:
         """
         if start is None:
             zeros = np.zeros((objective.n_features, objective.loss.n_outputs))
-            start = Start(weights=zeros, constant=np.array(base.constant))
+            start = Start(zeros, np.array(base.constant))
         walk = _Walk(self, answers, objective, base, variances, progress, before, start)
         return walk.found()
 
@@ -273,12 +276,10 @@ class _Walk:
         means = self._means(sums, pace, steps, paces, deviations)
         follow(means, steps, self.progress)
         past = None if self.before is None else self.before.noise
-        # Weights that are mixed with a released model have the noise of a fit with the
-        # information of both, of as many records.
-        share = self.start.share
-        noise = math.sqrt(share) * np.array(deviations)
-        run = NoiseOfRun(paces, noise, self.base, n / share, own.alpha, past)
-        return steps.average(), run
+        # The information of a released model is that of so many more records.
+        start, noise = self.start, np.array(deviations)
+        run = NoiseOfRun(paces, noise, self.base, n / start.share, own.alpha, past)
+        return steps.average(), replace(run, given=start.noise, share=start.share)
 
     def _means(
         self,
@@ -378,12 +379,15 @@ class CentredSolution(Solution):
     information : float
         Squared signal-to-noise ratio of all fits that these weights come from, as far
         as gates kept what they learned.
+    noise : NoiseOfRun
+        The distribution of the noise in the weights, before the last gate.
     """
 
     constant: FloatArray
     centred: Centred
     states: EffectsOfStates | None
     information: float
+    noise: NoiseOfRun
 
     @property
     def centring(self) -> Centring:
@@ -451,9 +455,9 @@ class CentredDescent(Solver):
         It goes as far as one fit with the information of both would, and rows keep the
         released centre.
         """
-        own = replace(self, before=before)
-        shares = Shares.of(objective.loss, self.signal_to_noise, 0.0)
-        return replace(own, shares=shares, pace=Pace.of(objective, own.ratio))
+        found, own = replace(self, before=before), self.signal_to_noise
+        pace = Pace.of(objective, own / math.sqrt(found.learned_share))
+        return replace(found, shares=Shares.of(objective.loss, own, 0.0), pace=pace)
 
     @property
     def learned_share(self) -> float:
@@ -461,11 +465,6 @@ class CentredDescent(Solver):
         if self.before is None:
             return 1.0
         return share_of(self.signal_to_noise, self.before.information)
-
-    @property
-    def ratio(self) -> float:
-        """Signal-to-noise ratio of this descent and of all before together."""
-        return self.signal_to_noise / math.sqrt(self.learned_share)
 
     @classmethod
     def check_possible(cls, objective: LinearObjective, budget: Budget) -> None:
@@ -526,11 +525,8 @@ class CentredDescent(Solver):
             centred = self.asked_of_rows(answers, objective)
         else:
             centred, information = before.centred, before.information
-            start = Start(
-                weights=before.weights,
-                constant=before.constant,
-                share=self.learned_share,
-            )
+            share = self.learned_share
+            start = Start(before.weights, before.constant, share, before.noise)
         base = self.asked_of_targets(answers, objective)
         # The view follows from released numbers.
         rows = answers.part(len(self._first), centred.view)
@@ -550,6 +546,7 @@ class CentredDescent(Solver):
             centred=centred,
             states=states,
             information=information + (kept * self.signal_to_noise) ** 2,
+            noise=found.noise,
         )
 
     def asked_of_rows(self, answers: Answers, objective: LinearObjective) -> Centred:

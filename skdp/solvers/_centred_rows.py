@@ -76,6 +76,11 @@ class NoiseOfRun:
     alpha : float, default=0.0
     before : NoiseOfRun or None, default=None
         The run whose weights this run started from.
+    given : NoiseOfRun or None, default=None
+        The run whose released weights are mixed with those of this one, and at which
+        the first of both runs started.
+    share : float in (0, 1], default=1.0
+        Share of this run in the mixed weights.
     """
 
     paces: Sequence[Pace]
@@ -84,6 +89,8 @@ class NoiseOfRun:
     n_samples: float
     alpha: float = 0.0
     before: NoiseOfRun | None = None
+    given: NoiseOfRun | None = None
+    share: float = 1.0
 
     @property
     def flow(self) -> float:
@@ -128,9 +135,19 @@ class NoiseOfRun:
 
     def _effects(self, bend: FloatArray) -> FloatArray:
         """Effect of the noise in each gradient, of one deviation, on the weights."""
+        found = self.share * self._of_run(bend)
+        if self.given is not None:
+            past = self.given._effects(bend)
+            found[: len(past)] += (1 - self.share) * past
+        return found
+
+    def _of_run(self, bend: FloatArray) -> FloatArray:
+        """The same before weights are mixed."""
         past = np.zeros((0, len(bend)))
         if self.before is not None:
-            past = self.before._effects(bend)
+            past = self.before._of_run(bend)
+        elif self.given is not None:
+            past = self.given._effects(bend)
         n = len(self.paces)
         first = n - tail_of(n)
         # Row t holds the effect of unit noise in gradient t on the weights so far;
