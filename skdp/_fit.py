@@ -9,12 +9,14 @@ only.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from inspect import signature
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -406,6 +408,8 @@ def fit(
         From the ledger; no record was read and nothing was spent.
     """
     name, solver = type(model).__name__, planned.solver
+    public = planned.assumed_public + _continued(model)
+    planned = replace(planned, assumed_public=public)
     warned = model._warn_of_public_facts(door.budget, planned.problem.n_samples, door)
     if planned.signal is not None:
         warned += warn_of_noise(planned.signal, planned.remedies)
@@ -469,6 +473,20 @@ def _statement(
     )
 
 
+def _continued(model: PrivateEstimator) -> tuple[str, ...]:
+    """The released model that this fit continued, with its statement and digest."""
+    given: Any = getattr(model, "init", None)
+    if not isinstance(given, ContinuesModel):
+        return ()
+    text: str = given.to_json()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return (
+        "the released model of 'init', whose guarantee is for the records of its fit; "
+        f"a record of both fits has both together: {given.privacy_.statement()} The "
+        f"SHA-256 of its to_json() is {digest}",
+    )
+
+
 # --------------------------------------------------------- Models that are forecast
 
 
@@ -496,3 +514,80 @@ class PrivateModel(PrivateEstimator):
             # A source declares the columns, and the parameter holds them in `fit` only.
             model = clone(self).set_params(columns=encoder.columns)
         return model._foreseen(budget, *rehearsed._shape(n_samples)).signal
+
+
+# ---------------------------------------------- Models that continue a released model
+
+
+# Parameters that give weights and raw predictions their meaning.
+_OF_MEANING = (
+    "activation class_weight convolutions data_norm h hidden_layer_sizes image_shape "
+    "loss max_depth quantile target_bounds"
+).split()
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return np.array_equal(np.asarray(one, object), np.asarray(other, object))
+
+
+def _encoding_of(model: Any) -> tuple[Any, ...] | None:
+    """Public facts from which the features of a fitted model follow."""
+    e = getattr(model, "encoder_", None)
+    return e and (e._names, e.columns_, e.numeric_, e.n_knots_, e.handle_unknown)
+
+
+class ContinuesModel(PrivateModel):
+    """A model whose fit may continue a released model, its parameter `init`."""
+
+    init: Any
+    columns: Any
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone continues the same released model, which is not fitted anew."""
+        found = super().__sklearn_clone__()
+        if isinstance(self.init, ContinuesModel):
+            found.init = self.init
+        return found
+
+    def _given(self, classes: Any = None) -> Self | None:
+        """The model that the fit continues; None if it starts anew.
+
+        The model is compared with this object's parameters, with its encoder if there
+        is one, and with labels. No record is read.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there is a model that this fit cannot continue.
+        """
+        given, kind = self.init, type(self)
+        if given is None or isinstance(given, str):
+            return None
+        if type(given) is not kind or not hasattr(given, "privacy_"):
+            state = "unfitted " * (type(given) is kind)
+            raise TypeError(
+                f"The 'init' model must be a fitted {kind.__name__}. Got an object of "
+                f"{state}{type(given).__name__}. Pass a model that was fitted."
+            )
+        if math.isinf(max(self.epsilon, given.epsilon)):
+            raise ValueError(
+                "A fit with 'init', and the fit of that model, must have a finite "
+                "epsilon, by which both count. Got epsilon=inf. Leave out 'init'."
+            )
+        named = [name for name in _OF_MEANING if name in signature(kind).parameters]
+        facts = [(name, getattr(self, name), getattr(given, name)) for name in named]
+        if hasattr(self, "encoder_") or self.columns is None:
+            both = _encoding_of(self), _encoding_of(given)
+            facts.append(("encoded columns", *both))
+        n_features = getattr(self, "n_features_in_", given.n_features_in_)
+        facts.append(("number of features", n_features, given.n_features_in_))
+        if classes is not None:
+            facts.append(("classes", classes, given.classes_))
+        others = [name for name, own, its in facts if not _are_equal(own, its)]
+        if others:
+            raise ValueError(
+                "The 'init' model must have the parameters of this fit that give its "
+                f"weights their meaning. Got a model with other {', '.join(others)}. "
+                "Use the same here, or leave out 'init'. Nothing was spent."
+            )
+        return given

@@ -100,7 +100,13 @@ n_nonzero_coefs : int in [1, n_features] or None, default=None
     Largest number of features with a nonzero coefficient. None: as many as can be
     distinguished from the noise, by a rule that uses only the shape of the data and the
     budget.
-init : {"linear", "constant"}, default="linear"
+init : fitted model of this class or None, default=None
+    A released model that the fit continues with a separate budget: the same parameters,
+    columns and labels, by default solvers (``docs/guide/several_owners.md``). The fit
+    starts at its weights and adds the share of what it learns that the noise of both
+    fits recommends. The guarantee of the model remains that of its records, and a
+    record of both fits has both. None: the fit starts anew.
+init_of_trees : {"linear", "constant"}, default="linear"
     Model to which the trees are added: a private linear model with one weight for each
     interval or category, or a constant. With few records only the linear model is
     fitted; with many, a tenth of the trees is added on trial, and the others follow if

@@ -72,6 +72,8 @@ from skdp.sums._leaves import (
     find_leaves,
 )
 from skdp.sums._record_sums import TargetSum
+from skdp.tables._memory import WithOffset
+from skdp.tables._source import Source
 
 # ------------------------------------------------------------------------- BoostedTrees
 
@@ -124,6 +126,23 @@ class BoostedTrees:
         raw = self._first(codes)
         for _ in self._stages(codes, raw):
             yield raw.copy()
+
+    def before(self, source: Source) -> WithOffset:
+        """A source whose records start at this model, without its constant."""
+        without = replace(self, start=np.zeros_like(self.start))
+        return WithOffset(source, without.raw)
+
+    def plus(self, others: BoostedTrees) -> BoostedTrees:
+        """The model with further trees, and with their constant."""
+        if not self.values.any():
+            return replace(others, curves=self.curves)
+        return replace(
+            others,
+            trees=self.trees.joined(others.trees),
+            values=np.concatenate([self.values, others.values]),
+            deviations=np.concatenate([self.deviations, others.deviations]),
+            curves=self.curves,
+        )
 
     def _first(self, codes: NDArray[np.uint8]) -> FloatArray:
         first = np.tile(self.start, (len(codes), 1))
@@ -312,6 +331,11 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
                 "already, and clipping them would estimate another quantile. Got a "
                 "number. Leave it out."
             )
+        if task.before is not None:
+            # The model before has the counts, and all trees are of one depth.
+            given = {**given, "counts_share": 0.0}
+            if task.before.trees.depth:
+                given["max_depth"] = task.before.trees.depth
         if owners_now() is not None:
             # Owners must know their rounds before a fit, and a trial decides on them.
             if given.get("trial_share"):
@@ -341,6 +365,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             _strength(task, budget),
             planned._with_rest(task)["linear"],
             planned._rest(task),
+            None if task.before is None else task.before.curves,
         )
         return replace(planned, linear=linear)
 
@@ -466,7 +491,10 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         asking = _Asking(answers, self._asked(task))
         base = self._base(asking, task)
         start, shares, curves = np.array(base.constant), None, None
-        margins: dict[int, FloatArray] = {}
+        margins: Mapping[int, FloatArray] = {}
+        if task.before is not None:
+            margins = task.before.shares
+            shares = np.concatenate(shares_or_even(task.columns, margins))
         if asking.has("counts"):
             counts = self._counts(task)
             released = asking.ask("counts", counts)
@@ -476,13 +504,17 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         if self.linear is not None:
             part = asking.part("linear", partial(self.linear.view, every))
             found = self.linear.run(part, every, base, progress)
-            start, curves = found.constant, self.linear.curves(every, found)
+            start = found.constant
+            curves = self.linear.curves(every, found, self.linear.share)
         start = self._weighted(task, start)
+        first = without_trees(task.columns, start, curves)
+        if task.before is not None:
+            first = replace(task.before, start=start, curves=curves, shrinkage=None)
+        first = replace(first, shares=margins)
         if not self.n_estimators:
-            model = without_trees(task.columns, start, curves)
-            return replace(model, shares=margins)
+            return first
         growth = _Growth(self, task, base, shares, margins, curves, start, progress)
-        view = None if curves is None else curves.before
+        view = None if curves is None else first.before
         if asking.has("trial"):
             gain = growth.grow(asking.part("trial", view), self.n_tried, (1.0,))
             if not helps(gain) and self.linear is not None:
@@ -490,13 +522,13 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
                 rest = asking.part("trees", more, instead=True)
                 found = self.linear.run(rest, every, base, progress, found)
                 start = self._weighted(task, found.constant)
-                curves = self.linear.curves(every, found)
-                model = without_trees(task.columns, start, curves)
-                return replace(model, shares=margins, shrinkage=0.0)
+                share = self.linear.share + self.linear.rest_share
+                curves = self.linear.curves(every, found, share)
+                return replace(first, start=start, curves=curves, shrinkage=0.0)
         part = asking.part("trees", view)
         gain = growth.grow(part, self.n_estimators - self.n_tried)
-        model = replace(growth.model(), curves=curves, shares=margins)
-        return model if gain is None else shrunk(model, best_share(gain))
+        model = replace(growth.model(), shares=margins)
+        return first.plus(model if gain is None else shrunk(model, best_share(gain)))
 
     @staticmethod
     def _weighted(task: BoostingTask, start: FloatArray) -> FloatArray:
@@ -654,7 +686,8 @@ def _of_linear(
 ) -> dict[str, Any]:
     """Parameters of the linear model that trees continue, if there may be one."""
     loss, signal_to_noise = linear_loss(task.loss), _strength(task, budget)
-    if signal_to_noise < least_signal_to_noise(loss) and "linear_share" not in given:
+    is_weak = signal_to_noise < least_signal_to_noise(loss) and task.before is None
+    if is_weak and "linear_share" not in given:
         if given.get("n_estimators"):
             return {}
         targets = share_of_histogram(signal_to_noise) if is_of_squares(loss) else 0.0

@@ -28,7 +28,7 @@ from skdp._checks import (
 )
 from skdp._effects import units_of_classes
 from skdp._export import Step, step
-from skdp._fit import NamedKind, PlannedFit, PrivateModel, fit
+from skdp._fit import ContinuesModel, NamedKind, PlannedFit, fit
 from skdp._input import (
     expected_labels,
     label_weights,
@@ -120,7 +120,7 @@ _Groups = Literal["pairwise", "no_interactions"] | list[Any] | tuple[Any, ...]
 _SEED = "the seed that trees were drawn from"
 
 
-class GradientBoosting(FittedTrees, PrivateModel):
+class GradientBoosting(FittedTrees, ContinuesModel):
     """Trees from declared columns and public randomness, leaves from noisy sums.
 
     A subclass's ``fit`` validates its input, states the loss, calls `_boost`, and keeps
@@ -132,7 +132,6 @@ class GradientBoosting(FittedTrees, PrivateModel):
 
     columns: Any
     solver: str
-    init: str
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -156,15 +155,26 @@ class GradientBoosting(FittedTrees, PrivateModel):
 
     def _init(self) -> Init:
         """Start of the trees; without noise a linear model's share falls to 0."""
-        check_choice("init", self.init, ["constant", "linear"])
-        is_linear = self.init == "linear" and math.isfinite(self.epsilon)
+        if not isinstance(self.init, ContinuesModel):
+            check_choice("init", self.init, ["constant", "linear"])
+        is_linear = self.init != "constant" and math.isfinite(self.epsilon)
         return "linear" if is_linear else "constant"
 
     def _task(
         self, loss: Loss, n_samples: int, n_features: int, bins: Bins
     ) -> BoostingTask:
         """The public facts of a fit as a task."""
+        given, before = self._given(), None
+        if given is not None:
+            before = given._model.boosted
+            if before.curves is None:
+                raise ValueError(
+                    "The 'init' model must have a linear model before its trees: "
+                    "init='linear', and enough records. Got one without. Leave out "
+                    "'init'."
+                )
         return BoostingTask(
+            before=before,
             loss=loss,
             n_samples=n_samples,
             n_features=n_features,
@@ -415,7 +425,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         privacy_unit: TableUnit = "record",
         solver: BoosterName = "auto",
         solver_params: Any = None,
-        init: Literal["linear", "constant"] = "linear",
+        init: Any = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
@@ -478,6 +488,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         budget, users, codes = self._read_to_fit(table)
         classes, targets = table.labels(self, codes)
         labels = "taken from y" if self.classes is None else "declared"
+        self._given(classes)  # refuses a model of other labels
         weights = label_weights(self.class_weight, classes)
         check_bool("correct_prior", self.correct_prior)
         public = [f"set of labels ({labels})"]
@@ -711,7 +722,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         privacy_unit: TableUnit = "record",
         solver: BoosterName = "auto",
         solver_params: Any = None,
-        init: Literal["linear", "constant"] = "linear",
+        init: Any = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,

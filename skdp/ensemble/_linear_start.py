@@ -31,13 +31,12 @@ from skdp.preprocessing._blocks import Curve, NumberAxis
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
-from skdp.solvers._centred_descent import Descended, GatedDescent
+from skdp.solvers._centred_descent import Descended, GatedDescent, Start, share_of
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
 from skdp.solvers._run_noise import effect_noise, leading, state_variances
 from skdp.solvers._target_base import Base
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
 from skdp.tables._columns import Range
-from skdp.tables._memory import WithOffset
 from skdp.tables._source import Source
 
 # Larger residuals are clipped, as in DPLinearRegression.
@@ -59,21 +58,26 @@ class Curves:
         the same for all outputs.
     alone : ndarray of float64 of shape (n_columns,)
         Estimated share of a column's variance that other columns do not explain.
+    start : Start
+        The weights and the constant, at which another fit may start.
+    n_intervals : int
+        Intervals of the finest level of a curve.
+    information : float
+        Squared signal-to-noise ratio of all fits that the weights come from.
     """
 
     tables: tuple[FloatArray, ...]
     covariances: tuple[FloatArray, ...]
     alone: FloatArray
+    start: Start
+    n_intervals: int
+    information: float
 
     def at(self, codes: Any) -> FloatArray:
         """Raw predictions of coded records: (n_samples, n_outputs)."""
         ends = np.cumsum([len(table) for table in self.tables])
         starts = np.concatenate([[0], ends]).astype(np.int64)
         return added_up(np.ascontiguousarray(codes), starts, self.tables)
-
-    def before(self, source: Source) -> WithOffset:
-        """A source whose records start at their curves."""
-        return WithOffset(source, self.at)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,8 +94,14 @@ class LinearStart:
         Share of mu squared for the descent and its gate.
     n_intervals : int
         Intervals of the finest level of a curve.
+    signal_to_noise : float
+        n mu of the whole budget.
     rest : GatedDescent or None
         The rest of the descent, which is asked for if trees do not help.
+    rest_share : float in [0, 1), default=0.0
+        Share of mu squared for it.
+    before : Curves or None, default=None
+        The curves of a released model, at whose weights the descent starts.
     """
 
     objective: LinearObjective
@@ -99,7 +109,10 @@ class LinearStart:
     n_intervals: int
     descent: GatedDescent
     share: float
+    signal_to_noise: float
     rest: GatedDescent | None = None
+    rest_share: float = 0.0
+    before: Curves | None = None
 
     @classmethod
     def planned(
@@ -111,6 +124,7 @@ class LinearStart:
         signal_to_noise: float,
         share: float,
         rest: float = 0.0,
+        before: Curves | None = None,
     ) -> LinearStart:
         """The linear model with every parameter decided by rule.
 
@@ -125,9 +139,13 @@ class LinearStart:
         share : float in (0, 1]
         rest : float in [0, 1), default=0.0
             Share of mu squared for the rest of the descent.
+        before : Curves or None, default=None
         """
         left = math.sqrt(share + rest) * signal_to_noise
         n_intervals = curve_intervals(left, len(columns.n_bins))
+        past = 0.0
+        if before is not None:
+            n_intervals, past = before.n_intervals, before.information
         features = features_of(columns, n_intervals)
         objective = LinearObjective(
             loss=loss,
@@ -149,13 +167,19 @@ class LinearStart:
         # tables; the square lost .005 of log-loss on kddcup99.
         short = math.sqrt(min(row_norm(1.0, len(columns.n_bins)), 1.0))
         left, first = short * left, short * math.sqrt(share) * signal_to_noise
+        # As far as one fit with the information of this one and of all before.
+        before_them = short * math.sqrt(past)
+        left, first = math.hypot(left, before_them), math.hypot(first, before_them)
         return cls(
             objective=objective,
             features=features,
             n_intervals=n_intervals,
             descent=descent(share, first),
             share=share,
+            signal_to_noise=signal_to_noise,
             rest=descent(rest, left - first) if rest else None,
+            rest_share=rest,
+            before=before,
         )
 
     @property
@@ -165,7 +189,15 @@ class LinearStart:
     @property
     def params(self) -> dict[str, Any]:
         """Hyper-parameters of the descent, for the record."""
-        return {**vars(self.descent.pace), "shares": vars(self.descent.shares)}
+        own = {**vars(self.descent.pace), "shares": vars(self.descent.shares)}
+        if self.before is not None:
+            own["learned_share"] = self._learned(self.share)
+        return own
+
+    def _learned(self, share: float) -> float:
+        """Share of what is learned with this share of mu squared that is added."""
+        past = 0.0 if self.before is None else self.before.information
+        return share_of(math.sqrt(share) * self.signal_to_noise, past)
 
     def sensitivity(self) -> float:
         """Largest sensitivity of one query, under the adjacency."""
@@ -201,18 +233,34 @@ class LinearStart:
         basis = centred(self.features, margins)
         objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
         variances = partial(state_variances, basis.parts, margins)
-        descent = self.descent if before is None or self.rest is None else self.rest
+        descent, share, start = self.descent, self.share, None
+        if before is not None and self.rest is not None:
+            descent, share = self.rest, self.share + self.rest_share
+        if self.before is not None:
+            start = replace(self.before.start, share=self._learned(share))
         directions = leading(basis.parts, margins)
         return descent.run(
-            *(answers, objective, base, variances, progress, before, directions)
+            *(answers, objective, base, variances, progress, before, start, directions)
         )
 
-    def curves(self, margins: tuple[FloatArray, ...], found: Descended) -> Curves:
-        """The weights as one curve for each column."""
+    def curves(
+        self, margins: tuple[FloatArray, ...], found: Descended, share: float
+    ) -> Curves:
+        """The weights, found with this share of mu, as one curve for each column."""
         basis = centred(self.features, margins)
         noise = effect_noise(basis.parts, margins, found.noise)
         covariances = tuple(found.kept**2 * each @ each.T for each in noise.deviations)
-        return Curves(basis.tables(found.weights), covariances, noise.alone)
+        information = share * (found.kept * self.signal_to_noise) ** 2
+        if self.before is not None:
+            information += self.before.information
+        return Curves(
+            basis.tables(found.weights),
+            covariances,
+            noise.alone,
+            Start(found.weights, found.constant, noise=found.noise.without_steps()),
+            self.n_intervals,
+            information,
+        )
 
 
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:

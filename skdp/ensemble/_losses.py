@@ -53,6 +53,8 @@ class BoostingTask:
         Start of raw predictions: a constant, or an additive linear model.
     seed : int, default=0
         Trees are drawn from it; public.
+    before : BoostedTrees or None, default=None
+        The released model that the fit continues.
     """
 
     loss: Loss
@@ -64,6 +66,7 @@ class BoostingTask:
     groups: Sequence[Sequence[int]] | None = None
     init: Init = "constant"
     seed: int = 0
+    before: Any = None
 
     @property
     def n_outputs(self) -> int:

@@ -23,7 +23,7 @@ from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
 from skdp._effects import Picture, PlotsEffects, pictures_of
 from skdp._export import Exported, Step, step
-from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
+from skdp._fit import ContinuesModel, PlannedFit, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.exceptions import CoefficientErrorsWarning
 from skdp.io._table import Table, TakesSources
@@ -31,7 +31,7 @@ from skdp.linear_model._rows import (
     LinearRows,
     encoded_unseen,
     encoder_of,
-    knots_within,
+    knots_for,
     states_of,
     step_to_predict,
     warn_of_rereading,
@@ -51,6 +51,7 @@ from skdp.solvers._default_rules import half_at, signal_of, signal_of_centred
 from skdp.solvers._exact import ExactFit
 from skdp.solvers._registry import (
     SOLVERS,
+    Chosen,
     choose_solver,
     constant_if_dominated,
     named_solver,
@@ -147,7 +148,7 @@ def n_units(rows: LinearRows, users: UsersToFit | None, n_parts: int = 1) -> int
     return (rows.n_rows if users is None else users.n_users) * n_parts
 
 
-class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
+class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
     """Solver and privacy record of a private model.
 
     A subclass's ``_fit`` validates its input, states the loss and the regularisation,
@@ -163,6 +164,9 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
     coef_: np.ndarray
     # Released shares of declared states and the noise in their effects, if there are.
     _states: EffectsOfStates | None = None
+    # What a later fit continues, in the units of the loss; only of the default solver.
+    _released: CentredSolution | None = None
+    init: Any = None  # a sparse model has no such parameter
     # Whether the default centres rows; models with few features do not.
     _can_centre: ClassVar[bool] = True
 
@@ -406,7 +410,7 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
             objective = self._planned_objective(n_samples, n_features, budget)
             return self._planned(objective, budget, None)
         is_centred = self._will_centre()
-        knots = knots_within(budget, self.adjacency)
+        knots = knots_for(self, budget)
         own = clone(self)
         own.encoder_, encoding = encoded_unseen(
             self.columns,
@@ -428,11 +432,24 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
     ) -> PlannedFit[LinearObjective, Solution]:
         """The fit to an objective, with all parameters decided from public facts."""
         key, params, chosen, signal = self.solver, self.solver_params, None, None
+        given = self._given()
         if budget.is_finite:
             signal = self._signal_of(objective, budget)
-            if key == "auto" and not params:
+            if key == "auto" and not params and given is None:
                 chosen = constant_if_dominated(None, objective, budget, signal)
         chosen = chosen or choose_solver(key, params, objective, budget, rows)
+        if given is not None and chosen is not None and signal is not None:
+            descent, before = chosen.solver, given._released
+            if before is None or not isinstance(descent, CentredDescent):
+                raise ValueError(
+                    "A fit with 'init', and the fit of that model, must be descents on "
+                    "centred rows: by solver='auto' with an intercept, a delta above 0 "
+                    "and enough records. Got another solver. Leave out 'init'."
+                )
+            descent = descent.after(before, objective)
+            chosen = Chosen(descent, "a descent from the weights of 'init'")
+            noise = math.sqrt(descent.learned_share) * signal.coefficient_noise
+            signal = replace(signal, coefficient_noise=noise)
         if chosen is not None and budget.is_finite:
             return planned_fit(objective, budget, chosen.solver, chosen.reason, signal)
         solver = ExactFit(inner=None if chosen is None else chosen.solver)
@@ -520,10 +537,11 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, PrivateModel):
         raise NotImplementedError
 
     def _keep_released(self, solution: Solution) -> None:
-        for name in ("center_", "scale_", "row_norm_", "_states", *_PATHS):
+        released = ("center_", "scale_", "row_norm_", "_released", "_states")
+        for name in (*released, *_PATHS):
             self.__dict__.pop(name, None)
         if isinstance(solution, CentredSolution):
-            centring = solution.centring
+            self._released, centring = solution, solution.centring
             self.center_, self.scale_ = centring.centre, centring.scale
             self.row_norm_ = centring.norm
             if (states := solution.states) is not None:

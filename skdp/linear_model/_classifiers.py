@@ -85,6 +85,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         fit_intercept: bool = True,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         classes: Any = None,
         class_weight: Any = None,
         random_state: int | None = None,
@@ -101,6 +102,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.classes = classes
         self.class_weight = class_weight
         self.random_state = random_state
@@ -208,6 +210,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
             has_lines=self._has_lines(),
         )
         classes, codes = self._encode_labels(table, rows)
+        self._given(classes)  # refuses a model of other labels
         weights = label_weights(self.class_weight, classes)
         loss = weighted(self._loss(len(classes)), weights)
         alpha = self._alpha(n_units(rows, users, n_parts), budget)
@@ -373,7 +376,7 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
         With inf rows are not clipped, and the model is scikit-learn's optimum, with a
         regularised intercept (as in liblinear).
     %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
-    %(solver_params, classes, class_weight, correct_prior, random_state, ledger)s
+    %(solver_params, init, classes, class_weight, correct_prior, random_state, ledger)s
     %(verbose)s
 
     Attributes
@@ -426,6 +429,7 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
         fit_intercept: bool = True,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         classes: Any = None,
         class_weight: Any = None,
         correct_prior: bool = True,
@@ -444,6 +448,7 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
             fit_intercept=fit_intercept,
             solver=solver,
             solver_params=solver_params,
+            init=init,
             classes=classes,
             class_weight=class_weight,
             random_state=random_state,
@@ -481,7 +486,7 @@ class DPLinearSVC(LinearClassifier):
         With inf rows are not clipped, and the intercept is regularised (as in
         liblinear).
     %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
-    %(solver_params, classes, class_weight, random_state, ledger, verbose)s
+    %(solver_params, init, classes, class_weight, random_state, ledger, verbose)s
     h : float in [1e-3, 1e3], default=0.5
         Half the width of the rounded corner, in units of `decision_function`. Public. A
         smaller `h` gives a loss of larger curvature: steps are shorter, and strong
@@ -529,6 +534,7 @@ class DPLinearSVC(LinearClassifier):
         fit_intercept: bool = True,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         classes: Any = None,
         class_weight: Any = None,
         random_state: int | None = None,
@@ -547,6 +553,7 @@ class DPLinearSVC(LinearClassifier):
             fit_intercept=fit_intercept,
             solver=solver,
             solver_params=solver_params,
+            init=init,
             classes=classes,
             class_weight=class_weight,
             random_state=random_state,
@@ -605,7 +612,7 @@ class DPRobustClassifier(LinearClassifier):
         more frequent and many labels are wrong, it may end at the constant model.
     %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
         Solvers whose guarantee or rules need convexity raise an error.
-    %(solver_params, classes, class_weight, random_state, ledger, verbose)s
+    %(solver_params, init, classes, class_weight, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -650,6 +657,7 @@ class DPRobustClassifier(LinearClassifier):
         fit_intercept: bool = True,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         classes: Any = None,
         class_weight: Any = None,
         random_state: int | None = None,
@@ -667,6 +675,7 @@ class DPRobustClassifier(LinearClassifier):
             fit_intercept=fit_intercept,
             solver=solver,
             solver_params=solver_params,
+            init=init,
             classes=classes,
             class_weight=class_weight,
             random_state=random_state,

@@ -158,7 +158,7 @@ class DPPoissonRegressor(LogLinkRegressor):
         %(target_bounds)s
         The bounds are at least 2 % apart. The noise is proportional to the upper bound,
         so it is better to clip a few very large targets than to raise the bound.
-    %(solver, solver_params, random_state, ledger, verbose)s
+    %(solver, solver_params, init, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -213,6 +213,7 @@ class DPPoissonRegressor(LogLinkRegressor):
         target_bounds: Any = None,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -228,6 +229,7 @@ class DPPoissonRegressor(LogLinkRegressor):
         self.target_bounds = target_bounds
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
@@ -272,7 +274,7 @@ class DPGammaRegressor(LogLinkRegressor):
     target_bounds : pair of floats in [1e-100, 1e100]
         %(target_bounds)s
         The upper bound is 1.02 to 1e6 times the lower bound.
-    %(solver, solver_params, random_state, ledger, verbose)s
+    %(solver, solver_params, init, random_state, ledger, verbose)s
     most : float in (1, inf), default=4.0
         A target counts as at most this many times its mean. Noise is proportional to
         ``most - 1``, and means are underestimated where targets are often larger.
@@ -329,6 +331,7 @@ class DPGammaRegressor(LogLinkRegressor):
         target_bounds: Any = None,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -345,6 +348,7 @@ class DPGammaRegressor(LogLinkRegressor):
         self.target_bounds = target_bounds
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose

@@ -267,7 +267,7 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
     %(epsilon)s
         With inf rows are not clipped, and the model is the least squares fit.
     %(columns, delta, adjacency, privacy_unit, data_norm, alpha, fit_intercept)s
-    %(target_bounds, solver, solver_params, random_state, ledger, verbose)s
+    %(target_bounds, solver, solver_params, init, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -324,6 +324,7 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
         target_bounds: Any = None,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -339,6 +340,7 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
         self.target_bounds = target_bounds
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
@@ -380,7 +382,7 @@ class DPQuantileRegressor(LinearRegressor):
         Proportion of the targets that lie below the predictions.
     %(alpha)s
         In units of the target.
-    %(fit_intercept, target_bounds, solver, solver_params, random_state, ledger)s
+    %(fit_intercept, target_bounds, solver, solver_params, init, random_state, ledger)s
     %(verbose)s
     h : float in [1e-3, 1], default=0.05
         Half the width of the rounded kink, in units of half the width of
@@ -441,6 +443,7 @@ class DPQuantileRegressor(LinearRegressor):
         target_bounds: Any = None,
         solver: SolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -458,6 +461,7 @@ class DPQuantileRegressor(LinearRegressor):
         self.target_bounds = target_bounds
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose

@@ -55,6 +55,17 @@ def knots_within(
     return knots
 
 
+def knots_for(
+    model: Any, budget: Budget, users: UsersToFit | None = None, n_parts: int = 1
+) -> KnotRule:
+    """The number of knots of the model that is continued, or `knots_within`."""
+    encoder = getattr(getattr(model, "init", None), "encoder_", None)
+    if encoder is None:
+        return knots_within(budget, model.adjacency, users, n_parts)
+    n_knots: int = encoder.n_knots_
+    return lambda n_samples, n_columns: n_knots
+
+
 @dataclass(frozen=True, eq=False)
 class LinearRows:
     """The rows of a fit in the form that solvers take.
@@ -255,7 +266,7 @@ def rows_to_fit(
         _warn_of_undeclared_rows(model, table, budget)
         return rows
     encoder = encoder_of(model.columns, budget, has_lines=has_lines)
-    knots = knots_within(budget, model.adjacency, users, n_parts)
+    knots = knots_for(model, budget, users, n_parts)
     encoding, cells = encoder._fit(table, knots)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):

@@ -88,7 +88,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
         ``"noisy_gd"`` or ``"noisy_adam"``.
-    %(solver_params, class_weight, correct_prior, random_state, ledger, verbose)s
+    %(solver_params, init, class_weight, correct_prior, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -146,6 +146,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         alpha: float | None = None,
         solver: NetworkSolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         class_weight: Any = None,
         correct_prior: bool = True,
         random_state: int | None = None,
@@ -167,6 +168,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         self.alpha = alpha
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.class_weight = class_weight
         self.correct_prior = correct_prior
         self.random_state = random_state
@@ -205,6 +207,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         users = table.users(self, budget)
         rows = rows_to_fit(self, table, budget, users)
         classes, codes = table.labels(self, rows.X)
+        self._given(classes)  # refuses a model of other labels
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         weights = label_weights(self.class_weight, classes)
@@ -328,7 +331,7 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
         ``"noisy_gd"`` or ``"noisy_adam"``.
-    %(solver_params, random_state, ledger, verbose)s
+    %(solver_params, init, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -382,6 +385,7 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         alpha: float | None = None,
         solver: NetworkSolverName = "auto",
         solver_params: Any = None,
+        init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -400,6 +404,7 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         self.alpha = alpha
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose

@@ -16,7 +16,7 @@ from skdp._arrays import FloatArray, in_dtype
 from skdp._base import Forecast, relaxed
 from skdp._checks import check_alpha, check_choice, check_count, check_data_norm
 from skdp._export import Exported, Step, step
-from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
+from skdp._fit import ContinuesModel, NamedKind, PlannedFit, PrivateSolver, fit
 from skdp.io._table import TakesSources
 from skdp.linear_model._rows import (
     LinearRows,
@@ -38,8 +38,10 @@ from skdp.neural_network._solvers import (
     INPUT_NORM,
     ConstantNetwork,
     NetworkDescent,
+    Trained,
     named_descent,
 )
+from skdp.neural_network._solvers import signal_of as network_signal
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.solvers._base import Solution
@@ -49,7 +51,7 @@ from skdp.sums._grid_rows import clipped_products
 from skdp.tables._source import Source
 
 
-class PrivateNetwork(TakesSources, Exported, PrivateModel):
+class PrivateNetwork(TakesSources, Exported, ContinuesModel):
     """Fully connected layers, trained along noisy sums of clipped gradients.
 
     A subclass's ``fit`` validates its input, states the loss, calls `_train`, and keeps
@@ -64,6 +66,8 @@ class PrivateNetwork(TakesSources, Exported, PrivateModel):
     columns: Any
     coefs_: list[np.ndarray]
     intercepts_: list[np.ndarray]
+    # What a later fit continues; None of a constant.
+    _released: Trained | None = None
 
     # ---------------------------------------------------------- before there are data
 
@@ -218,14 +222,27 @@ class PrivateNetwork(TakesSources, Exported, PrivateModel):
 
         Noise and signal are those of a linear model of the same rows.
         """
-        named, signal = self._named(), None
-        solver: PrivateSolver[NetworkObjective, Solution]
-        solver = named.kind.planned(named.given, objective, budget)
+        named, signal, given = self._named(), None, self._given()
+        descent = named.kind.planned(named.given, objective, budget)
         reason = named.reason
+        if given is not None:
+            before = given._released
+            if before is None:
+                raise ValueError(
+                    "The 'init' model must not be a constant, which has too few "
+                    "records to continue. Got one. Leave out 'init'."
+                )
+            descent = descent.after(
+                before, network_signal(objective, budget), named.given
+            )
+            reason += ", from the weights of 'init'"
+        solver: PrivateSolver[NetworkObjective, Solution] = descent
         if budget.is_finite:
             linear = self._linear(objective)
             signal = signal_of_centred(linear, budget)
-            if self.solver == "auto":
+            noise = math.sqrt(descent.learned_share) * signal.coefficient_noise
+            signal = replace(signal, coefficient_noise=noise)
+            if self.solver == "auto" and given is None:
                 constant = constant_if_dominated(None, linear, budget, signal)
                 if constant is not None:
                     solver = ConstantNetwork(inner=constant.solver, linear=linear)
@@ -266,15 +283,23 @@ class PrivateNetwork(TakesSources, Exported, PrivateModel):
     ) -> None:
         """Fit to a source of checked rows; sets ``privacy_`` and the weights."""
         door = self._door(budget)
+        given = self._given()
         # Public: the first weights hide nothing, and are independent of the noise.
-        seed = door.public_seed()
+        seed = door.public_seed() if given is None else given.init_seed_
         n_samples, n_features = source.n_samples, rows.n_features
         objective = self._objective(loss, n_samples, n_features, budget, seed)
         planned = replace(
             self._planned(objective, budget),
             assumed_public=(*assumed_public, "the seed of the first weights"),
         )
-        self._keep(fit(self, planned, source, door), objective, rows.X.dtype)
+        solver, solution = planned.solver, fit(self, planned, source, door)
+        self._keep(solution, objective, rows.X.dtype)
+        self.__dict__.pop("_released", None)
+        if isinstance(solver, NetworkDescent):
+            information = network_signal(objective, budget) ** 2
+            if solver.before is not None:
+                information += solver.before.information
+            self._released = Trained(solution.weights, information)
 
     def _keep(
         self, solution: Solution, objective: NetworkObjective, dtype: Any

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Plan
 from skdp.solvers._base import Solution
+from skdp.solvers._centred_descent import share_of
 from skdp.solvers._default_rules import signal_to_noise_of
 from skdp.solvers._steps import (
     AdamSteps,
@@ -156,6 +157,20 @@ def _sample_by_rule(n: int, budget: Budget, rest: dict[str, Any]) -> int:
 # -------------------------------------------- NetworkDescent: parameters, plan and walk
 
 
+class Trained(NamedTuple):
+    """The weights of a released network, in the units of the loss.
+
+    Parameters
+    ----------
+    weights : ndarray of float64 of shape (n_weights,)
+    information : float
+        Squared n mu of all fits that the weights come from.
+    """
+
+    weights: FloatArray
+    information: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetworkDescent(
     Descent[NetworkObjective], PrivateSolver[NetworkObjective, Solution]
@@ -176,6 +191,8 @@ class NetworkDescent(
     tail : float in [1e-9, 1]
         Share of the last iterates that is averaged; the very last one if the share is
         smaller than one step.
+    before : Trained or None, default=None
+        The released network that this descent continues.
     """
 
     checks: ClassVar[Checks] = {
@@ -189,6 +206,8 @@ class NetworkDescent(
     last_step: float
     gradient_clip: float
     tail: float
+    before: Trained | None = None
+    learned_share: float = 1.0
 
     @classmethod
     def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
@@ -234,12 +253,33 @@ class NetworkDescent(
     def gradients(self, objective: NetworkObjective) -> ClippedNetworkGradient:
         return ClippedNetworkGradient(objective, self.gradient_clip)
 
+    def after(self, before: Trained, signal: float, given: Given) -> Self:
+        """The descent that starts at a released network and adds what it learns to it.
+
+        Both the steps and what is added at the end have the share that the precision of
+        both fits recommends, because the noise of a network's steps is not damped.
+        """
+        share = share_of(signal, before.information)
+        step_size = given.get("step_size", share * self.step_size)
+        own = replace(self, step_size=step_size)
+        return replace(own, before=before, learned_share=share)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        own = super().params
+        share, before = own.pop("learned_share"), own.pop("before")
+        return own if before is None else {**own, "learned_share": share}
+
     def run(
         self, answers: Answers, objective: NetworkObjective, progress: Progress, /
     ) -> Solution:
-        return self.descend(
-            answers, objective, objective.start(objective.seed), progress
-        )
+        if self.before is None:
+            start = objective.start(objective.seed)
+            return self.descend(answers, objective, start, progress)
+        start = self.before.weights
+        found = self.descend(answers, objective, start, progress)
+        mixed = start + self.learned_share * (found.weights - start)
+        return replace(found, weights=mixed)
 
     def rehearse(self, answers: Answers, objective: NetworkObjective, /) -> Solution:
         return Solution(np.zeros(objective.n_weights), 0.0)

@@ -13,7 +13,8 @@ Five releases in one Gaussian plan:
 5. the mean prediction or probability, which corrects the intercept.
 
 Boosting starts from the same descent (`GatedDescent`). Below a signal-to-noise ratio of
-50 the constant model is used. Proofs: ``docs/proofs/default.md``.
+50 the constant model is used. A descent can start at a released model (`Start`); it
+then adds a share of what it learns to that model. Proofs: ``docs/proofs/default.md``.
 """
 
 from __future__ import annotations
@@ -93,6 +94,40 @@ class Descended:
     mean: FloatArray
 
 
+@dataclass(frozen=True)
+class Start:
+    """The released model at which a descent starts, and the share that is added to it.
+
+    Parameters
+    ----------
+    weights : ndarray of float64 of shape (n_features, n_outputs)
+    constant : ndarray of float64 of shape (n_outputs,)
+    share : float in (0, 1], default=1.0
+        The model of the descent is this model, plus this fraction of the difference
+        between the weights that the descent finds and these weights.
+    noise : NoiseOfRun or None, default=None
+        The distribution of the noise in the weights; None: they have none.
+    """
+
+    weights: FloatArray
+    constant: FloatArray
+    share: float = 1.0
+    noise: NoiseOfRun | None = None
+
+
+def share_of(signal_to_noise: float, information: float) -> float:
+    """Share of what a fit learns if a model with this information is continued.
+
+    Information is a squared signal-to-noise ratio: one over the variance of the noise
+    in a weight of steep curvature. The share gives both estimates of the weight the
+    precision that they have, and their mean is as noisy as one fit whose squared ratio
+    is the sum. The errors of the samples, which shrink with n and not with its square,
+    are left out.
+    """
+    own = signal_to_noise**2
+    return own / (own + information)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GatedDescent:
     """The lines of a plan after the queries about rows and targets.
@@ -151,6 +186,7 @@ class GatedDescent:
         variances: Variances,
         progress: Progress,
         before: Descended | None = None,
+        start: Start | None = None,
         directions: Directions | None = None,
     ) -> Descended:
         """Compute weights from released values, asking the queries of `plan`.
@@ -166,11 +202,17 @@ class GatedDescent:
         progress : Progress
         before : Descended or None, default=None
             The first part of the descent, which this part continues.
+        start : Start or None, default=None
+            None: weights of 0 and the constant of `base`.
         directions : Directions or None, default=None
             Directions in which the noise of the run keeps its steps.
         """
+        if start is None:
+            zeros = np.zeros((objective.n_features, objective.loss.n_outputs))
+            start = Start(zeros, np.array(base.constant))
         walk = _Walk(
-            self, answers, objective, base, variances, progress, before, directions
+            *(self, answers, objective, base, variances, progress, before, start),
+            directions,
         )
         return walk.found()
 
@@ -186,27 +228,38 @@ class _Walk:
     variances: Variances
     progress: Progress
     before: Descended | None
+    start: Start
     directions: Directions | None
 
     def found(self) -> Descended:
         mean, noise = self._descend()
-        weights, own = np.split(mean, [self.objective.n_features])
-        own = own[0] if len(own) else np.zeros(mean.shape[1])
+        first, share = self._first(len(mean)), self.start.share
+        mixed = first + share * (mean - first)
+        weights, own = np.split(mixed, [self.objective.n_features])
         kept = self._kept(weights, noise)
         # The intercept was learned together with the weights, so the gate scales both.
-        constant = np.array(self.base.constant) + kept * own
+        gated = first + kept * (mixed - first)
+        gated, own = np.split(gated, [self.objective.n_features])
+        base = np.array(self.base.constant)
+        constant = base + own[0] if len(own) else self.start.constant
         if self.descent.shares.bias > 0:
             if is_of_squares(self.objective.loss):
-                constant = constant - kept * self._bias(weights)
+                mine = base - kept * self._bias(weights)
+                constant = (1 - share) * constant + share * mine
             else:
-                constant = constant + self._to_rates(kept * weights, constant)
+                constant = constant + share * self._to_rates(gated, constant)
         return Descended(
-            weights=kept * weights,
+            weights=gated,
             constant=constant,
             kept=kept,
             noise=noise,
             mean=mean,
         )
+
+    def _first(self, n_rows: int) -> FloatArray:
+        """The start, with the constant in the row of the intercept if there is one."""
+        moved = self.start.constant - np.array(self.base.constant)
+        return np.vstack([self.start.weights, moved])[:n_rows]
 
     def _descend(self) -> tuple[FloatArray, NoiseOfRun]:
         """Weights of rows and of the intercept, and the noise in them."""
@@ -218,7 +271,7 @@ class _Walk:
         if has_log_link(own.loss):
             pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
         steps = MomentumSteps(
-            np.zeros(own.shape) if self.before is None else self.before.mean,
+            self._first(own.n_columns) if self.before is None else self.before.mean,
             np.full(pace.n_steps, pace.step_size),
             own.alpha,
             box_radius(own),
@@ -230,9 +283,17 @@ class _Walk:
         seen: list[SeenStep] = []
         means = self._means(sums, pace, steps, paces, deviations, seen)
         follow(means, steps, self.progress)
-        past = None if self.before is None else self.before.noise
         run = NoiseOfRun(
-            *(paces, np.array(deviations), self.base, n, own.alpha, past, tuple(seen))
+            paces=paces,
+            deviations=np.array(deviations),
+            base=self.base,
+            # The information of a released model is that of so many more records.
+            n_samples=n / self.start.share,
+            alpha=own.alpha,
+            before=None if self.before is None else self.before.noise,
+            seen=tuple(seen),
+            given=self.start.noise,
+            share=self.start.share,
         )
         return steps.average(), run
 
@@ -334,14 +395,26 @@ class CentredSolution(Solution):
         Weights of rows ``(x - centre) * scale / norm``.
     constant : ndarray of float64 of shape (n_outputs,)
         Raw predictions of a row at the centre.
-    centring : Centring
+    centred : Centred
+        Released numbers about the rows.
     states : EffectsOfStates or None
         Shares of declared states, and noise in their effects; None for plain numbers.
+    information : float
+        Squared signal-to-noise ratio of all fits that these weights come from, as far
+        as gates kept what they learned.
+    noise : NoiseOfRun
+        The distribution of the noise in the weights, before the last gate.
     """
 
     constant: FloatArray
-    centring: Centring
+    centred: Centred
     states: EffectsOfStates | None
+    information: float
+    noise: NoiseOfRun
+
+    @property
+    def centring(self) -> Centring:
+        return self.centred.centring
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
         """Weights in units of the features, and the constant to add to ``x @ coef``."""
@@ -365,6 +438,8 @@ class CentredDescent(Solver):
         Number of records times mu, divided by the change that one record can make.
     shares : Shares
     pace : Pace
+    before : CentredSolution or None, default=None
+        The released model that this descent continues.
     """
 
     key: ClassVar[str] = "centred_descent"
@@ -377,6 +452,7 @@ class CentredDescent(Solver):
     signal_to_noise: float
     shares: Shares
     pace: Pace
+    before: CentredSolution | None = None
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
@@ -395,6 +471,23 @@ class CentredDescent(Solver):
         shares = Shares.of(objective.loss, signal_to_noise, rows.share(signal_to_noise))
         pace = Pace.of(objective, signal_to_noise)
         return cls(rows=rows, signal_to_noise=signal_to_noise, shares=shares, pace=pace)
+
+    def after(self, before: CentredSolution, objective: LinearObjective) -> Self:
+        """The descent that starts at a released model of the same features.
+
+        It goes as far as one fit with the information of both would, and rows keep the
+        released centre.
+        """
+        found, own = replace(self, before=before), self.signal_to_noise
+        pace = Pace.of(objective, own / math.sqrt(found.learned_share))
+        return replace(found, shares=Shares.of(objective.loss, own, 0.0), pace=pace)
+
+    @property
+    def learned_share(self) -> float:
+        """The share of what this descent learns that is added to the model before."""
+        if self.before is None:
+            return 1.0
+        return share_of(self.signal_to_noise, self.before.information)
 
     @classmethod
     def check_possible(cls, objective: LinearObjective, budget: Budget) -> None:
@@ -419,6 +512,8 @@ class CentredDescent(Solver):
     @property
     def params(self) -> dict[str, Any]:
         given = {"signal_to_noise": self.signal_to_noise, "shares": vars(self.shares)}
+        if self.before is not None:
+            given["learned_share"] = self.learned_share
         return {**vars(self.pace), **given}
 
     @property
@@ -448,23 +543,35 @@ class CentredDescent(Solver):
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        centred = self.asked_of_rows(answers, objective)
+        before, start, information = self.before, None, 0.0
+        if before is None:
+            centred = self.asked_of_rows(answers, objective)
+        else:
+            centred, information = before.centred, before.information
+            share = self.learned_share
+            start = Start(before.weights, before.constant, share, before.noise)
         base = self.asked_of_targets(answers, objective)
-        # The view follows from the first answer.
+        # The view follows from released numbers.
         rows = answers.part(len(self._first), centred.view)
         found = self.descent.run(
             *(rows, objective, base, centred.variances, progress),
+            start=start,
             directions=centred.directions,
         )
-        states = centred.effects(found.noise)
+        states, kept = centred.effects(found.noise), found.kept
         if states is not None:
-            states = states._replace(deviations=found.kept * states.deviations)
+            deviations = kept * states.deviations
+            if before is not None and before.states is not None:
+                deviations = deviations + (1 - kept) * before.states.deviations
+            states = states._replace(deviations=deviations)
         return CentredSolution(
             weights=found.weights,
             noise_scale=answers.noise_scale,
             constant=found.constant,
-            centring=centred.centring,
+            centred=centred,
             states=states,
+            information=information + (kept * self.signal_to_noise) ** 2,
+            noise=found.noise.without_steps(),
         )
 
     def asked_of_rows(self, answers: Answers, objective: LinearObjective) -> Centred:

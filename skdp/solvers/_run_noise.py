@@ -93,21 +93,33 @@ class NoiseOfRun:
     deviations : ndarray of float64 of shape (n_steps,)
         Standard deviation of the noise in each step's mean gradient.
     base : Base
-    n_samples : int
+    n_samples : float
     alpha : float, default=0.0
     before : NoiseOfRun or None, default=None
         The run whose weights this run started from.
     seen : tuple of SeenStep, default=()
         The steps of this run, for the dependence between columns.
+    given : NoiseOfRun or None, default=None
+        The run whose released weights are mixed with those of this one, and at which
+        the first of both runs started.
+    share : float in (0, 1], default=1.0
+        Share of this run in the mixed weights.
     """
 
     paces: Sequence[Pace]
     deviations: FloatArray
     base: Base
-    n_samples: int
+    n_samples: float
     alpha: float = 0.0
     before: NoiseOfRun | None = None
     seen: tuple[SeenStep, ...] = ()
+    given: NoiseOfRun | None = None
+    share: float = 1.0
+
+    def without_steps(self) -> NoiseOfRun:
+        """The distribution of the noise alone, to be kept in a model."""
+        before = None if self.before is None else self.before.without_steps()
+        return replace(self, before=before, seen=())
 
     @property
     def flow(self) -> float:
@@ -152,9 +164,19 @@ class NoiseOfRun:
 
     def _effects(self, bend: FloatArray) -> FloatArray:
         """Effect of the noise in each gradient, of one deviation, on the weights."""
+        found = self.share * self._of_run(bend)
+        if self.given is not None:
+            past = self.given._effects(bend)
+            found[: len(past)] += (1 - self.share) * past
+        return found
+
+    def _of_run(self, bend: FloatArray) -> FloatArray:
+        """The same before weights are mixed."""
         past = np.zeros((0, len(bend)))
         if self.before is not None:
-            past = self.before._effects(bend)
+            past = self.before._of_run(bend)
+        elif self.given is not None:
+            past = self.given._effects(bend)
         n = len(self.paces)
         first = n - tail_of(n)
         # Row t holds the effect of unit noise in gradient t on the weights so far;

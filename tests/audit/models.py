@@ -122,6 +122,28 @@ MODELS = {
     "DPSimpleImputer": DPSimpleImputer(**NUMBERS),
     "DPPCA": DPPCA(data_norm=1.0, n_components=2),
 }
+
+
+def table():
+    """Rows within [-1, 1], labels that follow from them, and ids of users."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (120, 3))
+    # The longest row that there may be: neighbours are as long.
+    X[-1] = 1.0
+    ids = np.append(np.arange(60), rng.integers(0, 60, 60))
+    return X, (X[:, 0] > 0.2).astype(int), pd.Categorical(ids)
+
+
+def continuing(name):
+    """A model that continues one of these, which was fitted to the same table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = clone(MODELS[name]).set_params(random_state=1).fit(*table()[:2])
+    return clone(MODELS[name]).set_params(init=given)
+
+
+CONTINUED = "centred numbers", "svc", "squares", "counts", "trees", "network of columns"
+MODELS |= {f"{name}, continued": continuing(name) for name in CONTINUED}
 # Of records that are drawn: no one transcript tells what an answer costs.
 SAMPLED = {
     "sampled network": DPMLPClassifier(
@@ -136,16 +158,6 @@ TRANSFORMERS = ("DPStandardScaler", "DPQuantileClipper", "DPSimpleImputer", "DPP
 PURE = (*TRANSFORMERS, "naive Bayes")
 OF_USERS_ALONE = ("clip of users",)
 RELATIONS = ("replace_one", "zero_out", "replace_user", "zero_out_user")
-
-
-def table():
-    """Rows within [-1, 1], labels that follow from them, and ids of users."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (120, 3))
-    # The longest row that there may be: neighbours are as long.
-    X[-1] = 1.0
-    ids = np.append(np.arange(60), rng.integers(0, 60, 60))
-    return X, (X[:, 0] > 0.2).astype(int), pd.Categorical(ids)
 
 
 @dataclass(frozen=True)

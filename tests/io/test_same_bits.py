@@ -94,6 +94,20 @@ MODELS = {
 }
 
 
+def continuing(name):
+    """A model that continues one of these, which was fitted to other rows."""
+    model, target = MODELS[name]
+    frame = numbers(seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = clone(model).fit(frame[FEATURES], frame[target])
+    return clone(model).set_params(init=given), target
+
+
+CONTINUED = "centred", "regression", "boosting", "network"
+MODELS |= {f"{name}, continued": continuing(name) for name in CONTINUED}
+
+
 def released(model):
     """All numbers that a fit released."""
     last = model[-1] if hasattr(model, "steps") else model
