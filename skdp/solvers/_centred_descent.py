@@ -185,7 +185,7 @@ class _Walk:
     def found(self) -> Descended:
         mean, noise = self._descend()
         weights, own = np.split(mean, [self.objective.n_features])
-        own = own[0] if len(own) else np.zeros(mean.shape[1])
+        own = own.ravel() if own.size else np.zeros(mean.shape[1])
         kept = self._kept(weights, noise)
         # The intercept was learned together with the weights, so the gate scales both.
         constant = np.array(self.base.constant) + kept * own
@@ -240,7 +240,7 @@ class _Walk:
         # An intercept column of norm w moves the intercept w^2 times as fast.
         speed = np.ones((own.n_columns, 1))
         if own.fit_intercept:
-            speed[-1] = pace.intercept_weight**2
+            speed[self.objective.n_features :] = pace.intercept_weight**2
         asks_at = pace.errors_at(own.loss) if self.before is None else 0
         if self.descent.shares.errors == 0:
             asks_at = -1
@@ -321,11 +321,15 @@ class CentredSolution(Solution):
     centring : Centring
     states : EffectsOfStates or None
         Shares of declared states, and noise in their effects; None for plain numbers.
+    found : Descended
+    centred : Centred
     """
 
     constant: FloatArray
     centring: Centring
     states: EffectsOfStates | None
+    found: Descended
+    centred: Centred
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
         """Weights in units of the features, and the constant to add to ``x @ coef``."""
@@ -446,6 +450,8 @@ class CentredDescent(Solver):
             constant=found.constant,
             centring=centred.centring,
             states=states,
+            found=found,
+            centred=centred,
         )
 
     def asked_of_rows(self, answers: Answers, objective: LinearObjective) -> Centred:
