@@ -16,6 +16,7 @@ _HOMES = {
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
     "DPCalibratedClassifier": "skdp.model_selection",
+    "DPDiscreteTimeSurvival": "skdp.linear_model",
     "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
@@ -77,6 +78,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         SqlSource as SqlSource,
     )
     from skdp.linear_model import (
+        DPDiscreteTimeSurvival as DPDiscreteTimeSurvival,
         DPGammaRegressor as DPGammaRegressor,
         DPLinearRegression as DPLinearRegression,
         DPLinearSVC as DPLinearSVC,

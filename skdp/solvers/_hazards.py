@@ -123,10 +123,11 @@ class HazardGradient(BoundedSum):
         hazard = falling_exponential(np.maximum(_LARGEST - raw, 0.0))
         hazard *= math.exp(_LARGEST)
         # A person counts until one event is expected, whatever happens to the person.
-        left = np.maximum(1.0 - np.cumsum(hazard, axis=1) + hazard, 0.0)
-        counted = np.minimum(hazard, left)
+        before = np.cumsum(np.pad(hazard[:, :-1], ((0, 0), (1, 0))), axis=1)
+        counted = np.minimum(hazard, np.maximum(1.0 - before, 0.0))
         survived = falling_exponential(hazard)
         of_event = counted * survived / np.maximum(1.0 - survived, 1e-300)
+        of_event = np.minimum(of_event, 1.0)
         has_event = targets[:, None] == np.arange(1, n + 1)
         return np.where(has_event, -of_event, at_risk(targets, n) * counted)
 
