@@ -19,6 +19,7 @@ _HOMES = {
     "DPConformalClassifier": "skdp.model_selection",
     "DPConformalRegressor": "skdp.model_selection",
     "DPCategoricalNB": "skdp.naive_bayes",
+    "DPDiscreteTimeSurvival": "skdp.linear_model",
     "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         SqlSource as SqlSource,
     )
     from skdp.linear_model import (
+        DPDiscreteTimeSurvival as DPDiscreteTimeSurvival,
         DPGammaRegressor as DPGammaRegressor,
         DPLinearRegression as DPLinearRegression,
         DPLinearSVC as DPLinearSVC,

@@ -13,8 +13,10 @@ from skdp.linear_model._sparse import (
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
 )
+from skdp.linear_model._survival import DPDiscreteTimeSurvival
 
 __all__ = [
+    "DPDiscreteTimeSurvival",
     "DPGammaRegressor",
     "DPLinearRegression",
     "DPLinearSVC",

@@ -36,6 +36,7 @@ from skdp.io._table import Table
 from skdp.model_selection._candidates import ScoredTable
 from skdp.model_selection._scorer_sums import PrivateScoring, log_odds_grid
 from skdp.model_selection._scorers import resolve_scoring
+from skdp.model_selection._survival_scores import survival_scoring
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import (
@@ -216,13 +217,17 @@ def private_score(
     params = None
     if isinstance(scoring, str) and scoring == "roc_auc":
         params = {"thresholds": grid_of(table, users, epsilon)}
-    found = resolve_scoring(
-        scoring,
-        estimator,
-        classes=classes,
-        target_bounds=target_bounds,
-        params=params,
-    )
+    if hasattr(estimator, "_exits"):
+        found: PrivateScoring = survival_scoring(scoring, estimator)
+        table = Table.of(X, estimator._exits(X, y), groups)
+    else:
+        found = resolve_scoring(
+            scoring,
+            estimator,
+            classes=classes,
+            target_bounds=target_bounds,
+            params=params,
+        )
     gaussian = _why_gaussian(table, has_ledger=ledger is not None)
     solver, why = _settled(ScoreValue, estimator, found, budget, adjacency, gaussian)
     scored = _accepted(estimator, found, table, users, budget)

@@ -235,13 +235,13 @@ class _Walk:
         mean, noise = self._descend()
         first, share = self._first(len(mean)), self.start.share
         mixed = first + share * (mean - first)
-        weights, own = np.split(mixed, [self.objective.n_features])
+        weights = mixed[: self.objective.n_features]
         kept = self._kept(weights, noise)
         # The intercept was learned together with the weights, so the gate scales both.
         gated = first + kept * (mixed - first)
         gated, own = np.split(gated, [self.objective.n_features])
         base = np.array(self.base.constant)
-        constant = base + own[0] if len(own) else self.start.constant
+        constant = base + own.ravel() if own.size else self.start.constant
         if self.descent.shares.bias > 0:
             if is_of_squares(self.objective.loss):
                 mine = base - kept * self._bias(weights)
@@ -259,7 +259,8 @@ class _Walk:
     def _first(self, n_rows: int) -> FloatArray:
         """The start, with the constant in the row of the intercept if there is one."""
         moved = self.start.constant - np.array(self.base.constant)
-        return np.vstack([self.start.weights, moved])[:n_rows]
+        of_intercept = moved.reshape(-1, self.start.weights.shape[1])
+        return np.vstack([self.start.weights, of_intercept])[:n_rows]
 
     def _descend(self) -> tuple[FloatArray, NoiseOfRun]:
         """Weights of rows and of the intercept, and the noise in them."""
@@ -271,7 +272,7 @@ class _Walk:
         if has_log_link(own.loss):
             pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
         steps = MomentumSteps(
-            self._first(own.n_columns) if self.before is None else self.before.mean,
+            self._first(own.shape[0]) if self.before is None else self.before.mean,
             np.full(pace.n_steps, pace.step_size),
             own.alpha,
             box_radius(own),
@@ -311,7 +312,7 @@ class _Walk:
         # An intercept column of norm w moves the intercept w^2 times as fast.
         speed = np.ones((own.n_columns, 1))
         if own.fit_intercept:
-            speed[-1] = pace.intercept_weight**2
+            speed[self.objective.n_features :] = pace.intercept_weight**2
         asks_at = pace.errors_at(own.loss) if self.before is None else 0
         if self.descent.shares.errors == 0:
             asks_at = -1
@@ -399,18 +400,18 @@ class CentredSolution(Solution):
         Released numbers about the rows.
     states : EffectsOfStates or None
         Shares of declared states, and noise in their effects; None for plain numbers.
+    found : Descended
+        What the descent found.
     information : float
         Squared signal-to-noise ratio of all fits that these weights come from, as far
         as gates kept what they learned.
-    noise : NoiseOfRun
-        The distribution of the noise in the weights, before the last gate.
     """
 
     constant: FloatArray
     centred: Centred
     states: EffectsOfStates | None
+    found: Descended
     information: float
-    noise: NoiseOfRun
 
     @property
     def centring(self) -> Centring:
@@ -549,7 +550,7 @@ class CentredDescent(Solver):
         else:
             centred, information = before.centred, before.information
             share = self.learned_share
-            start = Start(before.weights, before.constant, share, before.noise)
+            start = Start(before.weights, before.constant, share, before.found.noise)
         base = self.asked_of_targets(answers, objective)
         # The view follows from released numbers.
         rows = answers.part(len(self._first), centred.view)
@@ -570,8 +571,8 @@ class CentredDescent(Solver):
             constant=found.constant,
             centred=centred,
             states=states,
+            found=replace(found, noise=found.noise.without_steps()),
             information=information + (kept * self.signal_to_noise) ** 2,
-            noise=found.noise.without_steps(),
         )
 
     def asked_of_rows(self, answers: Answers, objective: LinearObjective) -> Centred:

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from skdp import (
     DPPCA,
     DPCategoricalNB,
+    DPDiscreteTimeSurvival,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
@@ -59,6 +60,15 @@ FEW = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}}
 NETWORK = {"solver": "noisy_gd", "hidden_layer_sizes": 4}
 NETWORK |= {"solver_params": {"n_steps": 3, "gradient_clip": 0.03}}
 NUMBERS = {"bounds": (-1, 1)}
+
+
+class Survival(DPDiscreteTimeSurvival):
+    """Of labels, for neighbours in them: 1 has the event, and 0 never has it."""
+
+    def fit(self, X, y=None, groups=None):
+        return super().fit(X, np.column_stack([y == 1, 2.0 - 1.5 * y]), groups)
+
+
 MODELS = {
     "centred numbers": DPLogisticRegression(20.0, **LABELS),
     "constant": DPLogisticRegression(0.1, **LABELS),
@@ -79,6 +89,7 @@ MODELS = {
     "counts": DPPoissonRegressor(20.0, **BOUNDS),
     "amounts": DPGammaRegressor(20.0, target_bounds=(0.1, 1)),
     "quantiles": DPQuantileRegressor(20.0, **BOUNDS, quantile=0.8),
+    "hazards": Survival(20.0, columns=Range(-1, 1), horizon=1.0, n_intervals=2),
     "few features": DPSparseLogisticRegression(20.0, **LABELS, n_nonzero_coefs=2),
     "few features of numbers": DPSparseLinearRegression(
         20.0, **BOUNDS, n_nonzero_coefs=2
