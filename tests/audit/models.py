@@ -19,6 +19,7 @@ from skdp import (
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
+    DPKMeans,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -121,6 +122,7 @@ MODELS = {
     "DPQuantileClipper": DPQuantileClipper(**NUMBERS, n_steps=3),
     "DPSimpleImputer": DPSimpleImputer(**NUMBERS),
     "DPPCA": DPPCA(data_norm=1.0, n_components=2),
+    "DPKMeans": DPKMeans(2, **NUMBERS, n_iter=2),
 }
 # Of records that are drawn: no one transcript tells what an answer costs.
 SAMPLED = {
@@ -132,6 +134,7 @@ SAMPLED = {
     )
 }
 TRANSFORMERS = ("DPStandardScaler", "DPQuantileClipper", "DPSimpleImputer", "DPPCA")
+TRANSFORMERS += ("DPKMeans",)
 # With pure noise too.
 PURE = (*TRANSFORMERS, "naive Bayes")
 OF_USERS_ALONE = ("clip of users",)
