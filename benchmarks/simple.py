@@ -1,4 +1,4 @@
-"""Naive Bayes on declared tables, beside diffprivlib's and a linear model.
+"""Naive Bayes and k-means on declared tables, beside diffprivlib's models.
 
 All fits have the same training and test part; runs differ in noise. diffprivlib's
 relation is replace_one, and its delta is 0.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import KMeans
 
 from benchmarks._models import scored
 from benchmarks._results import versions_of
 from benchmarks._runner import Line, at_hand, benchmark, line
 from benchmarks._tables import Declared, declared, parts, table
-from skdp import DPCategoricalNB, DPLogisticRegression, TableEncoder
+from skdp import DPCategoricalNB, DPKMeans, DPLogisticRegression, TableEncoder
+from skdp.columns import Range
 
 _METRICS = ("log-loss", "accuracy", "AUC", "seconds")
 # The smoothing of `DPCategoricalNB` was settled on others.
@@ -89,3 +91,76 @@ def naive_bayes() -> Iterator[Line]:
         exact = partial(_of_table, name, _bayes(math.inf, 0.0))
         place = {"table": name, "epsilon": math.inf}
         yield line(place, "DPCategoricalNB", exact, _METRICS, most_runs=1)
+
+
+# ------------------------------------------------------------------------- k-means
+
+
+# The constants of `DPKMeans` were settled on others.
+_NUMBERS = ("covertype", "protein_casp", "three_of_26", "wine_quality_white")
+_CLUSTERS = 8
+
+
+@lru_cache(maxsize=1)
+def _units(name: str) -> np.ndarray:
+    """The columns of numbers in their declared ranges, as -1 to 1."""
+    known = declared(name).columns
+    names = [key for key, each in known.items() if isinstance(each, Range)]
+    ends = np.array([(known[key].low, known[key].high) for key in names], dtype=float)
+    X = parts(name, 0, "report").X_train[names].to_numpy(dtype=float)
+    return np.asarray(np.clip((X - ends.mean(1)) / np.diff(ends).ravel() * 2, -1, 1))
+
+
+def _loss(X: np.ndarray, centers: np.ndarray) -> float:
+    """Mean squared distance to the nearest centre."""
+    products = X @ centers.T
+    apart = (X**2).sum(1)[:, None] - 2 * products + (centers**2).sum(1)
+    return float(apart.min(axis=1).mean())
+
+
+@lru_cache(maxsize=1)
+def _least(name: str) -> float:
+    X = _units(name)
+    exact = KMeans(_CLUSTERS, n_init=3, random_state=0).fit(X)
+    return _loss(X, exact.cluster_centers_)
+
+
+def _clustered(name: str, build: Callable[[], Any], run: int) -> float:
+    """The loss over that of scikit-learn's k-means without privacy."""
+    X = _units(name)
+    return _loss(X, build().fit(X).cluster_centers_) / _least(name)
+
+
+class _OneCentre:
+    def fit(self, X: np.ndarray) -> _OneCentre:
+        self.cluster_centers_ = X.mean(axis=0)[None]
+        return self
+
+
+def _ours(epsilon: float, delta: float) -> Any:
+    return DPKMeans(_CLUSTERS, epsilon=epsilon, bounds=(-1, 1), delta=delta)
+
+
+def _theirs(epsilon: float) -> Any:
+    from diffprivlib.models import KMeans as Private
+
+    return Private(n_clusters=_CLUSTERS, epsilon=epsilon, bounds=(-1, 1))
+
+
+@benchmark("k_means", runs=10)
+def k_means() -> Iterator[Line]:
+    """Loss of eight centres over scikit-learn's, of skdp and diffprivlib."""
+    for name in at_hand(_NUMBERS, table):
+        one = partial(_clustered, name, _OneCentre)
+        place = {"table": name, "epsilon": math.inf}
+        yield line(place, "one centre", one, most_runs=1)
+        exact = partial(_clustered, name, partial(_ours, math.inf, 0.0))
+        yield line(place, "DPKMeans", exact, most_runs=1)
+        for epsilon in (0.1, 0.3, 1.0, 4.0):
+            place = {"table": name, "epsilon": epsilon}
+            for method, delta in (("DPKMeans", 1e-6), ("DPKMeans, delta 0", 0.0)):
+                own = partial(_clustered, name, partial(_ours, epsilon, delta))
+                yield line(place, method, own, private=True)
+            rival = partial(_clustered, name, partial(_theirs, epsilon))
+            stamp = versions_of("diffprivlib", "scikit-learn")
+            yield line(place, "diffprivlib KMeans, delta 0", rival, stamp=stamp)

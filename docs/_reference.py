@@ -13,6 +13,7 @@ MODULES = {
         "ensemble",
         "neural_network",
         "naive_bayes",
+        "cluster",
         "decomposition",
     ),
     "Around a model": ("preprocessing", "columns", "pipeline", "model_selection"),

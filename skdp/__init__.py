@@ -24,6 +24,7 @@ _HOMES = {
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
     "DPGridSearchCV": "skdp.model_selection",
+    "DPKMeans": "skdp.cluster",
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
@@ -62,6 +63,9 @@ __all__ = ["__version__", *sorted(_HOMES)]
 
 
 if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be one
+    from skdp.cluster import (
+        DPKMeans as DPKMeans,
+    )
     from skdp.decomposition import (
         DPMatrixFactorization as DPMatrixFactorization,
         pairs_from_sparse as pairs_from_sparse,

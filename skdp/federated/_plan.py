@@ -34,6 +34,7 @@ HOMES = {
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
     "DPGridSearchCV": "skdp.model_selection",
+    "DPKMeans": "skdp.cluster",
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",

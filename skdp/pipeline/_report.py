@@ -95,6 +95,8 @@ ALTERNATIVES: dict[str, tuple[str, ...]] = {
     "LinearSVC": ("DPLinearSVC",),
     "GaussianNB": _BAYES,
     "CategoricalNB": _BAYES,
+    "KMeans": ("DPKMeans",),
+    "MiniBatchKMeans": ("DPKMeans",),
     "RandomForestClassifier": _TREES,
     "GradientBoostingClassifier": _TREES,
     "HistGradientBoostingClassifier": _TREES,

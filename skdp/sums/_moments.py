@@ -1,4 +1,4 @@
-"""Sums of second moments and of curvatures."""
+"""Sums of second moments, of clusters and of curvatures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp._arrays import FloatArray, IntArray, row_norms, with_entries
+from skdp._input import to_unit
 from skdp.losses._base import plain_curvature, plain_error, plain_residual
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._plan import Bound
@@ -267,6 +268,78 @@ def _shrinking(squares: FloatArray) -> FloatArray:
     # The factor 1 - 2^-50 exceeds the errors of sums, root, quotient and product.
     factors = _LARGEST * (1 - 2.0**-50) / np.sqrt(np.maximum(squares, 1.0))
     return np.where(squares > _LARGEST**2, factors, 1.0)
+
+
+# ----------------------------------------------------- Sums of the rows of each cluster
+# A value is moved to [-1, 1] by its bounds. A row u is the difference of its values and
+# a released mean, divided by a released radius and clipped to norm 1. A record adds 1
+# and u to the entries of the centre that is nearest to u. Rows are whole multiples of
+# 2^-21 and centres are on the public grid, so that the nearest centre follows from the
+# row alone, with the same bits in any block. Sensitivities are derived in
+# ``docs/proofs/preprocessing.md``, Lemma 7.
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums(BoundedSum):
+    """For each centre the sum of the rows nearest to it, and then their number.
+
+    Parameters
+    ----------
+    n_samples : int
+    low, high : ndarray of shape (n_features,)
+        Bounds of the features; public.
+    mean : ndarray of shape (n_features,)
+        In units of the bounds; released.
+    radius : float
+        Norm to which differences from the mean are clipped; released.
+    centers : ndarray of shape (n_clusters, n_features)
+        In units of the radius, around the mean; released.
+    """
+
+    n_samples: int
+    low: FloatArray
+    high: FloatArray
+    mean: FloatArray
+    radius: float
+    centers: FloatArray
+    unit: ClassVar[float] = ROOT_UNIT**2
+    rounding: ClassVar[Any] = np.trunc
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.centers.size + len(self.centers),)
+
+    def row_bound(self) -> Bound:
+        return Bound(zero_out=math.sqrt(2) * ABOVE, replace_one=2 * ABOVE)
+
+    @property
+    def total_norm(self) -> float:
+        return self.n_samples * math.sqrt(2)
+
+    def pieces(self, reader: Any, rows: IntArray | None) -> Iterator[Block]:
+        return exact_runs(super().pieces(reader, rows))
+
+    def rows(self, X: np.ndarray) -> FloatArray:
+        """Clipped rows u, in whole multiples of 2^-21."""
+        moved = to_unit(X, self.low, self.high) - self.mean
+        return np.asarray(whole_rows(moved, self.radius))
+
+    def nearest(self, rows: FloatArray) -> IntArray:
+        """Index of the centre nearest to each of `rows`."""
+        halves = np.sum(self.centers**2, axis=1) / -2
+        weights = on_grid(np.vstack([self.centers.T, halves]))
+        raw = rows @ weights[:-1] + _LARGEST * weights[-1]
+        return np.asarray(raw.argmax(axis=1))
+
+    def added(self, block: Block) -> Products:
+        rows, one = self.rows(block.X), np.full(len(block.y), _LARGEST)
+        is_near = self.nearest(rows)[:, None] == np.arange(len(self.centers))
+        return Products((is_near * _LARGEST, rows, one), ((0, 1), (0, 2)))
+
+    def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Sums and numbers of rows of each centre; this is post-processing."""
+        sums, counts = np.split(released, [self.centers.size])
+        return sums.reshape(self.centers.shape), counts
 
 
 # ------------------------------------------ Gradients, curvatures and squared gradients

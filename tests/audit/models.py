@@ -20,6 +20,7 @@ from skdp import (
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
+    DPKMeans,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -132,6 +133,7 @@ MODELS = {
     "DPQuantileClipper": DPQuantileClipper(**NUMBERS, n_steps=3),
     "DPSimpleImputer": DPSimpleImputer(**NUMBERS),
     "DPPCA": DPPCA(data_norm=1.0, n_components=2),
+    "DPKMeans": DPKMeans(2, **NUMBERS, n_iter=2),
 }
 
 
@@ -165,6 +167,7 @@ SAMPLED = {
     )
 }
 TRANSFORMERS = ("DPStandardScaler", "DPQuantileClipper", "DPSimpleImputer", "DPPCA")
+TRANSFORMERS += ("DPKMeans",)
 # With pure noise too.
 PURE = (*TRANSFORMERS, "naive Bayes")
 OF_USERS_ALONE = ("clip of users",)

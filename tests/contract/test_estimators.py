@@ -25,6 +25,7 @@ from skdp import (
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
+    DPKMeans,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -134,6 +135,7 @@ TRANSFORMERS = {
     "clipper": (DPQuantileClipper, {"bounds": (-100, 100)}),
     "imputer": (DPSimpleImputer, {"bounds": (-10, 10)}),
     "pca": (DPPCA, {}),
+    "k-means": (DPKMeans, {"bounds": (-10, 10)}),
 }
 for _name_of, (_kind, _needs) in TRANSFORMERS.items():
     INSTANCES |= {

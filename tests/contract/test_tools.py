@@ -37,6 +37,7 @@ from skdp import (
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
+    DPKMeans,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -111,6 +112,7 @@ TRANSFORMERS = {
     "DPQuantileClipper": DPQuantileClipper(MUCH, bounds=(0, 1)),
     "DPSimpleImputer": DPSimpleImputer(MUCH, bounds=(0, 1)),
     "DPPCA": DPPCA(epsilon=MUCH),
+    "DPKMeans": DPKMeans(epsilon=MUCH, bounds=(0, 1)),
 }
 RATINGS = {
     "DPMatrixFactorization": DPMatrixFactorization(

@@ -27,6 +27,7 @@ from skdp import (
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
+    DPKMeans,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -90,6 +91,7 @@ MODELS = {
         make_pipeline(DPSimpleImputer(**STEP), DPQuantileClipper(**STEP), PLAIN),
         "y",
     ),
+    "clusters": (make_pipeline(DPKMeans(3, **STEP), PLAIN), "y"),
     "components": (make_pipeline(DPPCA(n_components=2, **SEED), PLAIN), "y"),
 }
 

@@ -27,6 +27,7 @@ from skdp.sums._counts import (
     even_knots,
 )
 from skdp.sums._moments import (
+    ClusterSums,
     Coordinates,
     LengthCounts,
     MomentSums,
@@ -151,6 +152,11 @@ EXAMPLES = {
     "second moments": Example(
         NewtonSums(_OBJECTIVE, NewtonWeights(0.0, 1.0, 0.0), _FRAME).at(0 * _WEIGHTS),
         _SPARSE,
+        _LABELS,
+    ),
+    "clusters": Example(
+        ClusterSums(N, -np.ones(D), np.ones(D), np.full(D, 0.1), 1.5, _CUBE[60:64]),
+        _CUBE,
         _LABELS,
     ),
     "lengths": Example(
