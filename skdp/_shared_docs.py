@@ -101,17 +101,21 @@ n_nonzero_coefs : int in [1, n_features] or None, default=None
     distinguished from the noise, by a rule that uses only the shape of the data and the
     budget.
 init : fitted model of this class or None, default=None
-    A released model that the fit continues with a separate budget: the same parameters,
-    columns and labels, by default solvers (``docs/guide/several_owners.md``). The fit
-    starts at its weights and adds the share of what it learns that the noise of both
-    fits recommends. The guarantee of the model remains that of its records, and a
-    record of both fits has both. None: the fit starts anew.
-init_of_trees : {"linear", "constant"}, default="linear"
+    A released model that this fit continues: the fit starts at the weights of the
+    model, and adds to them the share of what it learns that the noise of both fits
+    recommends. Parameters, columns and labels must be the same. Both fits need
+    ``solver="auto"`` in linear models. The fit pays for its records; a record of both
+    fits has the guarantees of both together. None: the fit starts anew
+    (``docs/guide/several_owners.md``).
+init_of_trees : {"linear", "constant"} or fitted model, default="linear"
     Model to which the trees are added: a private linear model with one weight for each
     interval or category, or a constant. With few records only the linear model is
     fitted; with many, a tenth of the trees is added on trial, and the others follow if
     these reduce the loss. Otherwise the linear model gets their budget. Without noise
-    the trees start from a constant.
+    the trees start from a constant. A fitted model of this class is a released model
+    that the fit continues: its linear model is continued as a linear model is, its
+    trees are kept, and new trees follow in the same way
+    (``docs/guide/several_owners.md``).
 n_estimators : int in [0, 10000] or None, default=None
     Number of trees. Public. 0 fits the start alone. None: the solver's rule, which
     depends on n_samples, epsilon and delta and gives 600, or 0 with few records; the

@@ -351,7 +351,9 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
     %(solver_params)s
         Boosting has for example ``{"residual_clip": 0.5}``.
-    %(init, n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
+    init : {"linear", "constant"} or fitted model, default="linear"
+        %(init_of_trees)s
+    %(n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
         By name, or for each column of X: 1 if predictions must not fall as the column
         rises, all else equal; -1 if they must not rise. For two classes, and columns
@@ -425,7 +427,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         privacy_unit: TableUnit = "record",
         solver: BoosterName = "auto",
         solver_params: Any = None,
-        init: Any = "linear",
+        init: Literal["linear", "constant"] | DPGradientBoostingClassifier = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
@@ -652,7 +654,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
     %(solver_params)s
         Boosting has for example ``{"residual_clip": 0.5}``.
-    %(init)s
+    init : {"linear", "constant"} or fitted model, default="linear"
+        %(init_of_trees)s
     %(n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
         By name, or for each column of X: 1 if predictions must not fall as the column
@@ -722,7 +725,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         privacy_unit: TableUnit = "record",
         solver: BoosterName = "auto",
         solver_params: Any = None,
-        init: Any = "linear",
+        init: Literal["linear", "constant"] | DPGradientBoostingRegressor = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,

@@ -6,6 +6,7 @@ from tests.bugs.bug import Bug
 
 BASE = "skdp/linear_model/_base.py"
 CLASSIFIERS = "skdp/linear_model/_classifiers.py"
+FIT = "skdp/_fit.py"
 LOG_LINK = "skdp/linear_model/_log_link.py"
 REGRESSORS = "skdp/linear_model/_regressors.py"
 ROWS = "skdp/linear_model/_rows.py"
@@ -13,6 +14,7 @@ SPARSE = "skdp/linear_model/_sparse.py"
 TEST_CONTACT = "tests/contract/test_first_contact.py"
 TEST_CLIPPED = "tests/linear_model/test_clipped_predictions.py"
 TEST_COLUMNS = "tests/linear_model/test_columns.py"
+TEST_CONTINUED = "tests/contract/test_continued.py"
 TEST_EXPORT = "tests/test_export.py"
 TEST_REGRESSION = "tests/linear_model/test_linear_regression.py"
 TEST_TARGETS = "tests/linear_model/test_target_losses.py"
@@ -129,7 +131,7 @@ BUGS: list[Bug] = [
         "a model keeps the centre of the fit before",
         "model",
         BASE,
-        'for name in ("center_", "scale_", "row_norm_", "_states", *_PATHS):',
+        "for name in (*released, *_PATHS):",
         "for name in _PATHS:",
         ("tests/solvers/test_centred_descent.py::test_fitted_anew_without_centring",),
     ),
@@ -210,6 +212,55 @@ BUGS: list[Bug] = [
         (
             "tests/linear_model/test_classifiers.py"
             "::test_costs_add_up_in_squares_with_gaussian_noise_only",
+        ),
+    ),
+    # ------------------------------------------------ fits that continue a model
+    Bug(
+        "what a fit learns replaces the model that it continues",
+        "model",
+        "skdp/solvers/_centred_descent.py",
+        "mixed = first + share * (mean - first)",
+        "mixed = mean",
+        (
+            f"{TEST_CONTINUED}::test_a_fit_goes_on_from_the_model_and_a_weak_one_leaves_it",
+        ),
+    ),
+    Bug(
+        "the statement does not name the model that was continued",
+        "message",
+        FIT,
+        "public = planned.assumed_public + _continued(model)",
+        "public = planned.assumed_public",
+        (f"{TEST_CONTINUED}::test_the_statement_names_the_model_and_its_guarantee",),
+    ),
+    Bug(
+        "a clone continues an unfitted copy",
+        "model",
+        FIT,
+        "found.init = self.init",
+        "pass",
+        (f"{TEST_CONTINUED}::test_copies_continue_the_same_model",),
+    ),
+    Bug(
+        "a model of other labels is continued",
+        "model",
+        FIT,
+        """facts.append(("classes", classes, given.classes_))""",
+        "pass",
+        (
+            f"{TEST_CONTINUED}::"
+            "test_what_cannot_be_continued_is_refused_and_spends_nothing",
+        ),
+    ),
+    Bug(
+        "the noise that the gate expects is that of the last fit alone",
+        "model",
+        "skdp/solvers/_centred_rows.py",
+        "found[: len(past)] += (1 - self.share) * past",
+        "pass",
+        (
+            f"{TEST_CONTINUED}::"
+            "test_noise_in_mixed_weights_is_what_two_runs_of_noise_make",
         ),
     ),
 ]

@@ -26,6 +26,7 @@ from skdp import (
     DPSparseLogisticRegression,
 )
 from skdp.columns import Range
+from skdp.ensemble import _boosting
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import BudgetLedger
@@ -128,6 +129,19 @@ def test_the_gate_moves_between_the_given_weights_and_what_is_learned(
     share = model.privacy_.solver_params["learned_share"]
     assert share == share_of(own, past)
     assert not np.allclose(found[1.0], found[0.0])
+
+
+@pytest.mark.parametrize("name", ["trees", "trees of numbers"])
+def test_new_trees_follow_those_of_the_model(name, monkeypatch):
+    monkeypatch.setattr(_boosting, "helps", lambda gain: True)
+    monkeypatch.setattr(_boosting, "best_share", lambda gains: 1.0)
+    one = quiet(MODELS[name])
+    two = quiet(MODELS[name], seed=1, init=one)
+    first_trees, both = one._model.boosted, two._model.boosted
+    assert (len(first_trees.trees), len(both.trees)) == (20, 40)
+    assert np.array_equal(both.values[:20], first_trees.values)
+    assert first_trees.curves is not None
+    assert both.curves is not None
 
 
 def test_three_parts_in_turn_are_better_than_the_first_alone():
