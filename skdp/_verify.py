@@ -78,14 +78,14 @@ ALLOWED: dict[str, list[Any]] = {
 RELATIONS = "replace_one zero_out replace_user zero_out_user rating_value user".split()
 
 
-class Leaf(SimpleNamespace):
+class LeafEvent(SimpleNamespace):
     """An event without parts; here are the values of fields that it does not have."""
 
     mu, epsilon, sampling_rate, adjacency = 0.0, math.inf, 1.0, ""
     delta, count, outputs = 0.0, 1, 1
 
 
-World = list[Leaf]  # leaves that are released together
+World = list[LeafEvent]  # leaves that are released together
 
 
 def demand(is_right: bool, what: str) -> None:
@@ -116,7 +116,7 @@ def worlds(event: Any, relation: str, depth: int = 0) -> list[World]:
     demand(values.keys() == {"event", *names}, f"a field of {what}")
     for name in ALLOWED.keys() & names:
         demand(is_allowed(name, values[name]), f"{name} of {what}")
-    leaf = Leaf(**values, kind=kind)
+    leaf = LeafEvent(**values, kind=kind)
     if "parts" in names:
         least = 1 if kind == "parallel" else 0
         is_list = isinstance(leaf.parts, list)
@@ -178,7 +178,7 @@ PURE: dict[str, Callable[[float, Array], Array]] = {
 }
 
 
-def tails(leaf: Leaf, t: Array, back: bool) -> tuple[Array, Array]:
+def tails(leaf: LeafEvent, t: Array, back: bool) -> tuple[Array, Array]:
     """P(L > t) and Q(L > t); `back` exchanges P and Q."""
     if leaf.kind == "objective":  # one bound for both orders, and none for Q
         return objective_tail(leaf, t), 0 * t
@@ -200,7 +200,7 @@ def tails(leaf: Leaf, t: Array, back: bool) -> tuple[Array, Array]:
     return (q, p) if back else (p, q)
 
 
-def objective_tail(leaf: Leaf, t: Array) -> Array:
+def objective_tail(leaf: LeafEvent, t: Array) -> Array:
     """P(L > t) of objective perturbation, bounded by Theorems 1 to 5 of its proof."""
     mu, n, left = leaf.mu, leaf.outputs, t - leaf.log_determinant
     weights = Counter({1.0: leaf.corners, 0.25: leaf.half_corners})  # by (m / mu)^2
@@ -244,7 +244,7 @@ def least_epsilon(profile: Profile, delta: float) -> float:
 # ------------------------------------------------------------------------- Composition
 
 
-def reach_of(leaf: Leaf, tiny: float) -> float:
+def reach_of(leaf: LeafEvent, tiny: float) -> float:
     """A loss that is exceeded with a tiny probability at most, in both orders."""
 
     def most(t: float) -> Any:
@@ -253,14 +253,14 @@ def reach_of(leaf: Leaf, tiny: float) -> float:
     return smallest(lambda t: most(t) <= tiny)
 
 
-def variance_of(leaf: Leaf) -> float:
+def variance_of(leaf: LeafEvent) -> float:
     """About the variance of the loss, which sets a grid."""
     if leaf.kind in PURE:
         return min(leaf.epsilon, leaf.epsilon**2)
     return leaf.sampling_rate**2 * math.expm1(min(leaf.mu**2, 4.0))
 
 
-def masses_of(leaf: Leaf, t: Array, back: bool) -> Array:
+def masses_of(leaf: LeafEvent, t: Array, back: bool) -> Array:
     """Masses of P at losses t; those of P and Q in a cell are divided over its ends."""
     p, q = (np.maximum(-np.diff(x), 0.0) for x in tails(leaf, t, back))
     up = np.clip((p - np.exp(t[:-1]) * q) / -np.expm1(-np.diff(t)), 0.0, p)
@@ -360,7 +360,7 @@ def profile_of(world: World, delta: float) -> Profile:
     others = [leaf for leaf in world if leaf.kind != "gaussian"]
     if delta == 0 or not others or any(x.kind == "non_private" for x in others):
         return simple
-    joined = [*others, Leaf(kind="gaussian", mu=mu)] if mu else others
+    joined = [*others, LeafEvent(kind="gaussian", mu=mu)] if mu else others
     away = home = in_order(joined, delta, False)
     if any(leaf.sampling_rate < 1 for leaf in others):  # other pairs are symmetric
         home = in_order(joined, delta, True)
@@ -375,7 +375,7 @@ def profile_of(world: World, delta: float) -> Profile:
     return exchange
 
 
-def searched(leaf: Leaf, delta: float) -> Leaf:
+def searched(leaf: LeafEvent, delta: float) -> LeafEvent:
     """The best of K trials as a black box, by Theorem 3.
 
     Against one trial it has the density w(u) = E[K (1 - u)^(K - 1)], where u is the
@@ -398,7 +398,7 @@ def searched(leaf: Leaf, delta: float) -> Leaf:
         u = np.append(np.geomspace(1e-18, 1, 20001), 1 / (1 + math.exp(e)))
         below = np.maximum((1 - u) * math.exp(-e), 1 - math.exp(e) * u)
         most = np.max(np.polyval(w, 1 - u) / np.polyval(w, below))
-        return Leaf(kind="epsilon_delta", epsilon=e + math.log(most))
+        return LeafEvent(kind="epsilon_delta", epsilon=e + math.log(most))
     mu = trial.mu * math.sqrt(trial.count)
     z, x = np.linspace(-9 - mu, 9, 2001), np.linspace(-9 - mu, 9 + mu, 1001)
     here, there = np.polyval(w, above(z)), np.polyval(w, above(z + mu))[:, None]
@@ -410,7 +410,7 @@ def searched(leaf: Leaf, delta: float) -> Leaf:
         return np.array([density @ np.maximum(gap, 0.0)])
 
     epsilon = least_epsilon(profile, delta) if delta else math.inf
-    return Leaf(kind="epsilon_delta", epsilon=epsilon, delta=delta)
+    return LeafEvent(kind="epsilon_delta", epsilon=epsilon, delta=delta)
 
 
 def boxed(world: World, delta: float) -> World:
@@ -435,7 +435,7 @@ def cost(world: World, delta: float) -> tuple[float, bool]:
     samples, rest = divided(leaves)
     if samples and rest:
         epsilon = cost(samples, delta / 2)[0]
-        box = Leaf(kind="epsilon_delta", epsilon=epsilon, delta=delta / 2)
+        box = LeafEvent(kind="epsilon_delta", epsilon=epsilon, delta=delta / 2)
         leaves = [*rest, box]
     is_pure = all(leaf.kind in PURE for leaf in leaves)
     is_endless = not is_pure and sums(leaves)[1] >= delta * (1 - SMALL)
