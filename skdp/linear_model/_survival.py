@@ -45,6 +45,8 @@ from skdp.tables._columns import Columns
 
 # Further intervals would hold few events each, and noise in each.
 _MOST_INTERVALS = 100
+# Limits of bands are 0 and 1 from this factor on, in logarithms.
+_FARTHEST = 50.0
 _BAD_TARGETS = (
     "The y argument must have two columns for each row of X: event, which is true or "
     "false (or 1 or 0), and duration, a finite number. Got something else. Pass a "
@@ -329,7 +331,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         variance = total**2 * centred.variance_of(self._of_states)[:, None]
         variance += np.cumsum(hazard**2 * self._of_intervals, axis=1)
         reach = float(ndtri((1 + level) / 2)) * np.sqrt(variance) / total
-        factor = np.exp(reach)
+        factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)
 
     def plot_survival(self, X: Any, *, level: float = 0.95, ax: Any = None) -> Display:

@@ -7,6 +7,7 @@ from tests.bugs.bug import Bug
 ACCELERATED = "skdp/solvers/_accelerated.py"
 CENTRED = "skdp/solvers/_centred_descent.py"
 DESCENT = "skdp/solvers/_descent.py"
+HAZARDS = "skdp/solvers/_hazards.py"
 LABELS = "skdp/losses/_classification.py"
 NEWTON = "skdp/solvers/_newton.py"
 NUMBERS = "skdp/losses/_regression.py"
@@ -21,9 +22,11 @@ TEST_LOSSES = "tests/losses/test_losses.py"
 TEST_NEWTON = "tests/solvers/test_noisy_newton.py"
 TEST_PEELING = "tests/solvers/test_peeling.py"
 TEST_ROWS = "tests/solvers/test_rows_of_numbers.py"
+TEST_SURVIVAL = "tests/linear_model/test_survival.py"
 TEST_USERS = "tests/linear_model/test_users.py"
 TEST_TILT = "tests/solvers/test_objective_perturbation.py"
 SEARCH = (f"{TEST_LOSSES}::test_search_never_exceeds_the_bound_and_comes_close",)
+PERSONS = f"{TEST_SURVIVAL}::test_no_person_adds_more_than_the_bound_and_some_attain_it"
 EVENT = (f"{TEST_TILT}::test_event_counts_the_corners_of_each_loss",)
 
 BUGS: list[Bug] = [
@@ -448,5 +451,38 @@ BUGS: list[Bug] = [
             "tests/solvers/test_moment_errors.py::"
             "test_columns_that_noise_leaves_alike_are_named_and_hide_no_others",
         ),
+    ),
+    # ------------------------------------------------------------------ hazards
+    Bug(
+        "a person counts however many events are expected",
+        "sensitivity",
+        HAZARDS,
+        "counted = np.minimum(hazard, np.maximum(1.0 - before, 0.0))",
+        "counted = hazard",
+        (PERSONS,),
+    ),
+    Bug(
+        "an event that nobody expected adds what its division makes",
+        "clip",
+        HAZARDS,
+        "of_event = np.minimum(of_event, 1.0)",
+        "of_event = np.minimum(of_event, 1e9)",
+        (PERSONS,),
+    ),
+    Bug(
+        "the bound of a person forgets the intervals",
+        "sensitivity",
+        HAZARDS,
+        "most = math.hypot(1.0, self.weight) * ABOVE",
+        "most = ABOVE",
+        (PERSONS,),
+    ),
+    Bug(
+        "an event beyond the horizon counts as one at the horizon",
+        "model",
+        "skdp/linear_model/_survival.py",
+        "is_event = event & (duration <= self.horizon)",
+        "is_event = event",
+        (f"{TEST_SURVIVAL}::test_y_has_many_forms_and_durations_are_clipped",),
     ),
 ]

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective, NetworkObjective
 from skdp.papers._smoothing import StepGains, Trial
+from skdp.solvers._hazards import HazardGradient, HazardLoss, HazardObjective
 from skdp.sums._counts import (
     PRESENCE,
     SQUARES,
@@ -44,6 +45,7 @@ from skdp.sums._record_sums import (
     RowSum,
     TargetSum,
 )
+from skdp.tables._centred import CentredSource, Centring, StateRows
 from tests.ensemble.coded import MIXED, codes_of, draw_trees
 from tests.sums.test_gradient_settings import SETTINGS, Setting
 from tests.sums.test_leaf_sums import TERMS, query_of
@@ -93,6 +95,35 @@ _FRAME = Coordinates.of(np.diag([1.0] * D + [0.5]) + 0.1, 0.8)
 _COEF = 4 * np.ones((D, 1))
 _WEIGHTS, _STEP = np.append(3 * _COEF, [[0.1]], axis=0), -np.ones((D + 1, 1))
 _CELLS = tuple(range(5))
+
+
+class _Hazards(HazardGradient):
+    """Of shares in states, which the query centres itself."""
+
+    def open(self, source: Any) -> Any:
+        if isinstance(source, CentredSource):
+            return source
+        centring = Centring(np.full(9, 0.1), np.ones(9), 0.8)
+        return CentredSource(source, _state_rows, centring)
+
+    def from_whole(self, source: Any, sums: Any) -> Any:
+        return super().from_whole(self.open(source), sums)
+
+
+def _state_rows(X: Any) -> StateRows:
+    return StateRows(X, csr_array(np.eye(9) / 2), (4, 5))
+
+
+_PERSONS = HazardObjective(
+    loss=HazardLoss(),
+    n_samples=N,
+    n_features=9,
+    data_norm=1.0,
+    adjacency="zero_out",
+    offset=(-1.0, -2.0, 0.5),
+    n_intervals=3,
+)
+_EXITS = np.where(_LABELS == 1, 1.0 + np.arange(N) % 3, -3 * _RNG.random(N))
 _TREES = draw_trees(MIXED, n_trees=3, max_depth=3, seed=3)
 _VALUES = _RNG.normal(size=(2, _TREES.n_leaves, 1))
 _TREE_CODES = codes_of(MIXED, N)
@@ -133,6 +164,9 @@ EXAMPLES = {
         ErrorSum(N, LogisticLoss(), _COEF, np.array([0.1]), 0.8), _BALL, _LABELS
     ),
     "ratios": Example(NoiseRatio(N, _COEF, np.array([0.2]), 5.0), _BALL, _LABELS),
+    "hazards": Example(
+        _Hazards(_PERSONS, 0.5, np.linspace(-2, 2, 12)[:, None]), _STATES, _EXITS
+    ),
     "rows": Example(RowSum(N, D, 1.0), _BALL, _LABELS),
     "sparse rows": Example(RowSum(N, D, 0.5), _SPARSE, _LABELS),
     "moments": Example(

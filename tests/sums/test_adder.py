@@ -23,7 +23,8 @@ OF_USERS = [name for name, example in EXAMPLES.items() if example.takes_users]
 ALL_OF_USERS = [*OF_USERS, *GRADIENTS]
 # Their forms have numbers before they are rounded to the nearest units.
 ROUNDED = [name for name in OF_USERS if EXAMPLES[name].query.rounding is np.rint]
-ROUNDED = [name for name in ROUNDED if name not in ("leaves", "tree gains")]
+MAPPED = ("leaves", "tree gains", "hazards")  # whose sums are mapped to the answer
+ROUNDED = [name for name in ROUNDED if name not in MAPPED]
 
 
 def total(query, source):

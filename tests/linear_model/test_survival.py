@@ -1,0 +1,404 @@
+"""A survival model by hazards in discrete time, and its private scores."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from skdp import BudgetLedger, DPDiscreteTimeSurvival, ParquetSource, private_score
+from skdp.columns import Range
+from skdp.exceptions import BudgetExceeded
+from skdp.privacy.release._answers import Released
+from skdp.solvers._hazards import (
+    HazardGradient,
+    HazardLoss,
+    HazardObjective,
+    LifeTable,
+    at_risk,
+)
+from skdp.tables._centred import CentredMatrix, StateRows
+from skdp.tables._source import Block, Source
+from tests.contract.test_estimators import run_checks
+
+matplotlib.use("Agg")
+
+COLUMNS = {"age": (20, 80), "sex": ["f", "m"], "dose": (-1, 1)}
+FACTS = {"columns": COLUMNS, "horizon": 5.0}
+CONCORDANCE, BRIER = "concordance_index", "neg_integrated_brier_score"
+# Intervals and states of a query.
+N, D = 5, 3
+
+
+def study(n, seed=0, effect=1.0):
+    """Persons with proportional hazards, some lost to follow-up; and log-hazards."""
+    rng = np.random.default_rng(seed)
+    age, sex = rng.uniform(20, 80, n), rng.integers(0, 2, n)
+    X = pd.DataFrame({"age": age, "sex": np.where(sex, "m", "f")})
+    X["dose"] = rng.uniform(-1, 1, n)
+    risk = effect * ((age - 50) / 30 + sex - 0.5)
+    time, lost = rng.exponential(8 * np.exp(-risk)), rng.exponential(10, n)
+    y = pd.DataFrame({"duration": np.minimum(time, lost), "event": time <= lost})
+    return X, y, risk
+
+
+def survival(risk, times):
+    return np.exp(-np.exp(risk)[:, None] * times / 8)
+
+
+# ------------------------------------------------------- The contribution of a person
+
+
+class OneRow(Source):
+    """One row of shares in states, centred at 0."""
+
+    def __init__(self, x, y):
+        rows = StateRows(csr_array(x[None]), csr_array(np.eye(D)), (D,))
+        X = CentredMatrix(rows, np.zeros(D), np.ones(1), None, 1.0)
+        self.block = Block(X, np.array([y]))
+
+    def blocks(self):
+        yield self.block
+
+    def nothing(self):
+        return self.block
+
+
+class Uncapped(HazardGradient):
+    """The twin: a person counts however many events are expected."""
+
+    def _residuals(self, rows, targets):
+        raw = rows.raw(self.weights[:D]) - 1.0 + self.weights[D:, 0]
+        hazard = np.exp(np.minimum(raw, 3.0))
+        has_event = targets[:, None] == np.arange(1, N + 1)
+        of_event = -hazard / np.expm1(hazard)
+        return np.where(has_event, of_event, at_risk(targets, N) * hazard)
+
+
+def query_at(weights, kind=HazardGradient):
+    facts = {"n_samples": 1, "n_features": D, "data_norm": 1.0}
+    facts |= {"loss": HazardLoss(), "adjacency": "zero_out"}
+    objective = HazardObjective(**facts, offset=(-1.0,) * N, n_intervals=N)
+    return kind(objective, 0.5, weights).at(weights)
+
+
+def contribution(query, x, y):
+    return query.total(OneRow(x, y), None).ravel()
+
+
+def persons(n, seed):
+    """Rows of norm at most 1, targets, and weights at which somebody asks."""
+    rng = np.random.default_rng(seed)
+    for place in range(n):
+        x = rng.uniform(0, 1, D)
+        x = np.eye(D)[place % D] if place % 2 else x / max(x.sum(), 1)
+        y = rng.choice([rng.integers(1, N + 1), -rng.uniform(0, N), -N])
+        size = rng.choice([0.1, 3.0, 30.0])
+        yield x, float(y), rng.normal(rng.choice([-20, 0, 3]), size, (D + N, 1))
+
+
+def plainly(x, y, weights, offset=-1.0, a=0.5):
+    """A contribution by a loop over the rows of a person-period table."""
+    total, expected = np.zeros(D + N), 0.0
+    for k in range(N):
+        raw = x @ weights[:D, 0] + weights[D + k, 0] + offset
+        hazard = math.exp(max(min(raw, 3.0), -40.0))
+        counted = min(hazard, max(1 - expected, 0))
+        expected += hazard
+        residual = counted * min(max(abs(y) - k, 0), 1)
+        if y == k + 1:
+            residual = -counted / math.expm1(hazard)
+        total[:D] += residual * x
+        total[D + k] = a * residual
+    return total
+
+
+def test_a_person_adds_what_the_rows_of_a_person_period_table_add():
+    for x, y, weights in persons(300, 0):
+        query = query_at(weights)
+        wanted = plainly(x, y, query.weights)
+        # The exponential of plain arithmetic is not that of the C library.
+        assert np.allclose(contribution(query, x, y), wanted, atol=1e-4)
+
+
+def shares_of_bounds(kind):
+    """Largest contribution and largest distance of two, over their bounds."""
+    one, two = [], []
+    for (x, y, weights), (other, z, _) in zip(
+        persons(600, 1), persons(600, 2), strict=True
+    ):
+        query = query_at(weights, kind)
+        first, second = contribution(query, x, y), contribution(query, other, z)
+        bound = query.bound()
+        one.append(np.linalg.norm(first) / bound.under("zero_out_user"))
+        two.append(np.linalg.norm(first - second) / bound.under("replace_user"))
+    return max(one), max(two)
+
+
+def test_no_person_adds_more_than_the_bound_and_some_attain_it():
+    one, two = shares_of_bounds(HazardGradient)
+    assert 0.999 < one <= 1 + 1e-9
+    assert 0.6 < two <= 1 + 1e-9
+
+
+def test_broken_twin_without_the_cap_exceeds_both_bounds():
+    one, two = shares_of_bounds(Uncapped)
+    assert one > 2
+    assert two > 1.1
+
+
+# --------------------------------------------------------------------- The life table
+
+
+def test_a_table_without_noise_is_the_actuaries():
+    # Four events in the first interval, two lost halfway in it; one event later.
+    y = np.array([1, 1, 1, 1, -0.5, -0.5, 2, -2, -2, -2.0])
+    query = LifeTable.query(10, 2)
+    counts = query.added(Block(None, y))[0]
+    released = np.zeros(5)
+    for places, values in zip(counts.places, counts.values, strict=True):
+        np.add.at(released, places, values)
+    table = LifeTable.of(Released(released, 0.0, 0.0), 10, 2)
+    assert np.allclose(table.exposed, [9, 4])
+    assert np.allclose(table.events, [4, 1])
+    assert np.allclose(table.shown()["survival"], np.cumprod([5 / 9, 3 / 4]))
+
+
+def covered(n, epsilon, n_fits, n_rows=200):
+    """Shares of pointwise 95 % limits that hold the truth: of persons, and of all."""
+    X, _, risk = study(n_rows, seed=10**6)
+    of_persons, of_all = [], []
+    for seed in range(n_fits):
+        model = DPDiscreteTimeSurvival(epsilon, **FACTS, random_state=seed)
+        model.fit(*study(n, seed)[:2])
+        true = survival(risk, model.times_)
+        low, high = model.survival_bands(X)
+        of_persons.append((low <= true) & (true <= high))
+        # The mean over ages and both sexes.
+        grid = np.linspace(-1, 1, 2001)
+        mean = np.mean([survival(grid + s, model.times_) for s in (-0.5, 0.5)], (0, 1))
+        table = model.life_table_
+        of_all.append((table["lower"] <= mean) & (mean <= table["upper"]))
+    return np.mean(of_persons), np.mean(of_all)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
+def test_bands_hold_the_truth():
+    # Of 100 independent fits one point has a standard error of .022; ten points of a
+    # curve, which depend on each other, have at most that. Means over persons vary by
+    # .05 from fit to fit.
+    of_persons, of_all = covered(5000, 1.0, 100)
+    assert 0.95 - 6 * 0.022 < of_all
+    assert 0.965 - 6 * 0.005 < of_persons < 0.965 + 6 * 0.005
+
+
+# ------------------------------------------------------------------------- The model
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, _ = study(4000)
+    return DPDiscreteTimeSurvival(8.0, **FACTS).fit(X, y)
+
+
+def test_effects_are_log_hazard_ratios_and_curves_fall(model):
+    X, _, risk = study(3000, seed=1)
+    effect = model.effects()["sex"].set_index("value")["effect"]
+    assert abs(effect["m"] - effect["f"] - 1.0) < 0.4
+    assert np.corrcoef(model.predict(X), risk)[0, 1] > 0.9
+    curves = model.predict_survival_function(X)
+    hazards = model.predict_hazard(X)
+    assert np.all(np.diff(curves, axis=1) <= 0)
+    assert np.allclose(curves, np.cumprod(1 - hazards, axis=1))
+    assert np.abs(curves - survival(risk, model.times_)).mean() < 0.06
+    low, high = model.survival_bands(X, 0.5)
+    assert np.all((low <= curves) & (curves <= high))
+
+
+def test_without_noise_it_is_the_model_of_cox():
+    X, y, risk = study(8000)
+    exact = DPDiscreteTimeSurvival(math.inf, **FACTS, n_intervals=20).fit(X, y)
+    slope = np.polyfit(risk, exact.predict(X), 1)[0]
+    assert abs(slope - 1) < 0.12
+    assert not exact.privacy_.is_private
+
+
+def test_weights_do_not_pass_the_gate_if_nothing_is_to_be_learned():
+    X, y, _ = study(3000, effect=0.0)
+    fitted = DPDiscreteTimeSurvival(0.2, **FACTS).fit(X, y)
+    table = fitted.life_table_["survival"].to_numpy()
+    assert np.abs(fitted.predict_survival_function(X) - table).mean() < 0.1
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
+def test_the_bits_depend_on_no_order_and_users_count_once():
+    X, y, _ = study(600)
+    order = np.random.default_rng(0).permutation(600)
+    seeded = DPDiscreteTimeSurvival(**FACTS, random_state=0)
+    first = clone(seeded).fit(X, y)
+    second = clone(seeded).fit(X.iloc[order], y.iloc[order])
+    users = clone(seeded).set_params(privacy_unit="user")
+    third = users.fit(X, y, groups=np.arange(600) % 200)
+    assert first.coef_.tobytes() == second.coef_.tobytes()
+    assert first.intercept_.tobytes() == second.intercept_.tobytes()
+    assert (third.privacy_.n_samples, third.privacy_.unit) == (200, "user")
+
+
+def test_y_has_many_forms_and_durations_are_clipped():
+    y = study(300)[1]
+    y.loc[:20, "duration"] = -3.0
+    y.loc[20:40, "duration"] = 1e300
+    forms = [
+        y,
+        y[["event", "duration"]].to_numpy(dtype=float),
+        y[["event", "duration"]].to_records(index=False),
+    ]
+    found = [DPDiscreteTimeSurvival(**FACTS)._targets(form, 300) for form in forms]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    assert set(found[0][21:41]) == {-10.0}
+    assert set(found[0][:20]) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        pd.DataFrame({"event": np.zeros(300), "duration": np.ones(300)}),
+        pd.DataFrame({"event": np.ones(300), "duration": np.zeros(300)}),
+        pd.DataFrame({"event": np.ones(300), "duration": np.full(300, 1e9)}),
+    ],
+    ids=["nobody", "all at once", "beyond the horizon"],
+)
+@pytest.mark.parametrize("epsilon", [0.01, 8.0, math.inf])
+def test_extreme_outcomes_raise_and_warn_of_nothing(y, epsilon):
+    X = study(300)[0]
+    fitted = DPDiscreteTimeSurvival(epsilon, **FACTS)
+    curves = fitted.fit(X, y).predict_survival_function(X)
+    assert np.isfinite(curves).all()
+    assert np.isfinite(np.concatenate(fitted.survival_bands(X))).all()
+    for scoring in (CONCORDANCE, BRIER):
+        score = private_score(fitted, X, y, scoring=scoring, epsilon=1.0)
+        assert math.isfinite(score.value)
+
+
+@pytest.mark.parametrize(
+    ("params", "y", "match"),
+    [
+        ({"horizon": None}, None, "horizon"),
+        ({"horizon": -1.0}, None, "horizon"),
+        ({"n_intervals": 0}, None, "n_intervals"),
+        ({"columns": None}, None, "columns"),
+        ({"delta": 0.0}, None, "delta above 0"),
+        ({}, np.ones(300), "two columns"),
+        ({}, np.ones((300, 3)), "two columns"),
+        ({}, np.full((300, 2), np.nan), "two columns"),
+        ({}, np.full((300, 2), 7.0), "two columns"),
+        ({}, np.ones((299, 2)), "two columns"),
+    ],
+)
+def test_bad_input_spends_nothing(params, y, match, tmp_path):
+    X, good, _ = study(300)
+    ledger = BudgetLedger(tmp_path / "study.db", epsilon=1.0, delta=1e-6)
+    refusing = DPDiscreteTimeSurvival(**FACTS | params, ledger=ledger)
+    with pytest.raises((ValueError, TypeError), match=match):
+        refusing.fit(X, good if y is None else y)
+    assert not ledger.spends()
+
+
+def test_sources_are_refused(tmp_path):
+    X, y, _ = study(50)
+    X.assign(event=y["event"] * 1).to_parquet(tmp_path / "study.parquet")
+    source = ParquetSource(
+        tmp_path / "study.parquet", target="event", columns=COLUMNS, n_samples=50
+    )
+    with pytest.raises(ValueError, match="in memory"):
+        DPDiscreteTimeSurvival(horizon=5.0).fit(source)
+
+
+def test_figures_exports_and_forecasts(model, tmp_path):
+    X = study(4)[0]
+    assert len(model.plot_survival(X).ax_.lines) == 4
+    assert len(model.plot_effects().axes_) == 3
+    model.export_predictor(tmp_path / "hazards.py")
+    scope = {}
+    exec((tmp_path / "hazards.py").read_text(), scope)
+    assert np.allclose(
+        np.exp(scope["model"].raw(X)), -np.log1p(-model.predict_hazard(X))
+    )
+    assert json.loads(model.to_json())["privacy"]["solver"] == "hazard_descent"
+    told = DPDiscreteTimeSurvival(**FACTS).forecast(4000)
+    assert told.solver == "hazard_descent"
+
+
+# ---------------------------------------------------------------------- Private scores
+
+
+def harrell(y, risk):
+    """The index of all pairs, in continuous time."""
+    time, event = np.minimum(y["duration"], 5.0).to_numpy(), y["event"].to_numpy()
+    event = event & (y["duration"].to_numpy() <= 5.0)
+    first = event[:, None] & (time[:, None] < time)
+    ahead = (risk[:, None] > risk) + 0.5 * (risk[:, None] == risk)
+    return ahead[first].mean()
+
+
+def test_scores_are_near_the_exact_ones_and_in_the_ledger(model, tmp_path):
+    X, y, risk = study(6000, seed=1)
+    path = tmp_path / "test.db"
+    ledger = BudgetLedger(path, epsilon=4.0, delta=1e-5)
+    budget = {"epsilon": 2.0, "delta": 1e-6, "ledger": ledger}
+    index = private_score(model, X, y, **budget)
+    assert index.scoring == CONCORDANCE
+    # Pairs within an interval are left out, which are the hardest.
+    assert abs(index.value - harrell(y, model.predict(X))) < 0.02 + 6 * 0.01
+    brier = private_score(model, X, y, scoring=BRIER, **budget)
+    true = survival(risk, model.times_)
+    errors = (model.predict_survival_function(X) - true) ** 2 + true * (1 - true)
+    assert abs(brier.value + errors.mean()) < 0.01 + 6 * brier.standard_error
+    assert len(ledger.spends()) == 2
+    with pytest.raises(BudgetExceeded):
+        private_score(model, X, y, **budget | {"epsilon": 20.0})
+
+
+def test_scores_of_the_reverse_and_of_unknown_names(model):
+    X, y, _ = study(2000, seed=1)
+    reverse = clone(model).fit(X, y)
+    reverse.coef_, reverse.intercept_ = -model.coef_, model.intercept_
+    exact = {"epsilon": math.inf}
+    good, bad = (private_score(m, X, y, **exact).value for m in (model, reverse))
+    assert abs(good + bad - 1) < 0.03
+    assert good > 0.65
+    with pytest.raises(ValueError, match="concordance_index"):
+        private_score(model, X, y, scoring="accuracy", epsilon=1.0)
+
+
+# ---------------------------------------------------------------- scikit-learn's checks
+
+
+class OfOneColumn(DPDiscreteTimeSurvival):
+    """For checks, whose y has one column: all have the event at the time ``|y|``."""
+
+    def fit(self, X, y=None, groups=None):
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        y = np.asarray(y)
+        if y.ndim == 1 and y.dtype.kind in "ifO":
+            y = np.column_stack([np.ones(len(y)), np.abs(y.astype(float))])
+        return super().fit(X, y, groups)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_scikit_learn_accepts_it(epsilon):
+    columns = Range(-10, 10, missing=True)
+    checked = OfOneColumn(epsilon, horizon=3.0, n_intervals=3, columns=columns)
+    ran, _ = run_checks(estimator_checks_generator(checked))
+    assert len(ran) >= 38
