@@ -20,7 +20,8 @@ MODULES = {
     ),
     "coverage, errors and audits": ("intervals", "errors", "score_errors", "audits"),
     "other models": (
-        "users", "federation", "recommenders", "networks", "choices", "sparse"
+        "users", "federation", "continued", "recommenders", "networks", "choices",
+        "sparse"
     ),
     "papers": (
         "_papers.accelerated", "_papers.thesis", "_papers.bolt_on",
