@@ -22,7 +22,8 @@ MODULES = {
         "intervals", "conformal", "errors", "score_errors", "audits"
     ),
     "other models": (
-        "users", "federation", "recommenders", "networks", "choices", "sparse", "simple"
+        "users", "federation", "continued", "recommenders", "networks", "choices",
+        "sparse", "simple"
     ),
     "papers": (
         "_papers.accelerated", "_papers.thesis", "_papers.bolt_on",

@@ -550,7 +550,7 @@ class ContinuesModel(PrivateModel):
         return found
 
     def _given(self, classes: Any = None) -> Self | None:
-        """The model that the fit continues; None if it starts anew.
+        """The model that the fit continues; None without one, or if it is a constant.
 
         The model is compared with this object's parameters, with its encoder if there
         is one, and with labels. No record is read.
@@ -574,6 +574,8 @@ class ContinuesModel(PrivateModel):
                 "A fit with 'init', and the fit of that model, must have a finite "
                 "epsilon, by which both count. Got epsilon=inf. Leave out 'init'."
             )
+        if given._is_constant():  # nothing was learned
+            return None
         named = [name for name in _OF_MEANING if name in signature(kind).parameters]
         facts = [(name, getattr(self, name), getattr(given, name)) for name in named]
         if hasattr(self, "encoder_") or self.columns is None:

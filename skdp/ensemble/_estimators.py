@@ -169,9 +169,8 @@ class GradientBoosting(FittedTrees, ContinuesModel):
             before = given._model.boosted
             if before.curves is None:
                 raise ValueError(
-                    "The 'init' model must have a linear model before its trees: "
-                    "init='linear', and enough records. Got one without. Leave out "
-                    "'init'."
+                    "The 'init' model must have a linear model before its trees, as "
+                    "with init='linear'. Got one without. Leave out 'init'."
                 )
         return BoostingTask(
             before=before,

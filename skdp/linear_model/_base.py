@@ -443,8 +443,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
             if before is None or not isinstance(descent, CentredDescent):
                 raise ValueError(
                     "A fit with 'init', and the fit of that model, must be descents on "
-                    "centred rows: by solver='auto' with an intercept, a delta above 0 "
-                    "and enough records. Got another solver. Leave out 'init'."
+                    "centred rows: by solver='auto' with an intercept and a delta "
+                    "above 0. Got another solver. Leave out 'init'."
                 )
             descent = descent.after(before, objective)
             chosen = Chosen(descent, "a descent from the weights of 'init'")

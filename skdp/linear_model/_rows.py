@@ -59,8 +59,9 @@ def knots_for(
     model: Any, budget: Budget, users: UsersToFit | None = None, n_parts: int = 1
 ) -> KnotRule:
     """The number of knots of the model that is continued, or `knots_within`."""
-    encoder = getattr(getattr(model, "init", None), "encoder_", None)
-    if encoder is None:
+    given: Any = getattr(model, "init", None)
+    encoder = getattr(given, "encoder_", None)
+    if encoder is None or given._is_constant():
         return knots_within(budget, model.adjacency, users, n_parts)
     n_knots: int = encoder.n_knots_
     return lambda n_samples, n_columns: n_knots

@@ -66,8 +66,8 @@ class PrivateNetwork(TakesSources, Exported, ContinuesModel):
     columns: Any
     coefs_: list[np.ndarray]
     intercepts_: list[np.ndarray]
-    # What a later fit continues; None of a constant.
-    _released: Trained | None = None
+    # What a later fit continues; only of a network that is no constant.
+    _released: Trained
 
     # ---------------------------------------------------------- before there are data
 
@@ -226,15 +226,8 @@ class PrivateNetwork(TakesSources, Exported, ContinuesModel):
         descent = named.kind.planned(named.given, objective, budget)
         reason = named.reason
         if given is not None:
-            before = given._released
-            if before is None:
-                raise ValueError(
-                    "The 'init' model must not be a constant, which has too few "
-                    "records to continue. Got one. Leave out 'init'."
-                )
-            descent = descent.after(
-                before, network_signal(objective, budget), named.given
-            )
+            ratio = network_signal(objective, budget)
+            descent = descent.after(given._released, ratio, named.given)
             reason += ", from the weights of 'init'"
         solver: PrivateSolver[NetworkObjective, Solution] = descent
         if budget.is_finite:
@@ -355,6 +348,9 @@ class PrivateNetwork(TakesSources, Exported, ContinuesModel):
             places = placed[i].places if is_convolution else {}
             steps.append(step(name, **places, weights=coef, bias=bias))
         return steps
+
+    def _is_constant(self) -> bool:
+        return not hasattr(self, "_released")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")

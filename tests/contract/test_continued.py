@@ -39,6 +39,7 @@ from skdp.solvers._target_base import Base
 WITHIN, N = {"columns": Range(-1, 1)}, 1500
 LABELS, BOUNDS = {"classes": [0, 1]}, {"target_bounds": (0, 1)}
 FEW = {"solver": "noisy_gd", "solver_params": {"n_steps": 20}}
+AUTO = {"solver": "auto", "solver_params": None}
 MODELS = {
     "numbers": DPLogisticRegression(8.0, **LABELS),
     "columns": DPLogisticRegression(8.0, **LABELS, **WITHIN),
@@ -250,7 +251,6 @@ REFUSED = {
     ),
     "a solver": ("columns", lambda: first("columns"), {"solver": "noisy_gd"}, "solver"),
     "no delta": ("numbers", lambda: first("numbers"), {"delta": 0.0}, "delta above 0"),
-    "a constant": ("columns", lambda: first("columns", epsilon=0.01), {}, "enough"),
     "trees alone": (
         "trees",
         lambda: first("trees", init="constant"),
@@ -273,6 +273,14 @@ def test_what_cannot_be_continued_is_refused_and_spends_nothing(case, tmp_path):
         model.fit(*table())
     assert ledger.spends() == []
     assert vars(model) == before
+
+
+@every_model
+def test_a_constant_leaves_the_fit_as_it_is(name):
+    constant = quiet(MODELS[name], epsilon=0.01, n=200, **AUTO)
+    again = quiet(MODELS[name], seed=1, init=constant, **AUTO)
+    assert np.ptp(raw(constant), axis=0).max() == 0
+    assert np.array_equal(raw(again), raw(quiet(MODELS[name], seed=1, **AUTO)))
 
 
 def test_rows_of_another_width_are_refused():
