@@ -184,7 +184,7 @@ def speed(large: bool = True, threads: int = 1) -> Iterator[Line]:
 @contextmanager
 def _only(threads: int) -> Iterator[None]:
     """So many processors for this process, and threads for libraries."""
-    # skdp counts the processors that a process may use, and not OMP_NUM_THREADS.
+    # A process that may use one processor does not move between two, either.
     if not hasattr(os, "sched_setaffinity"):
         with threadpool_limits(threads):
             yield
