@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
+from time import monotonic
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -26,7 +28,7 @@ from skdp._checks import check_real
 from skdp._configured import Configured, Given
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._events import NonPrivateEvent
-from skdp.privacy.accounting._relations import UNIT_OF, Relation
+from skdp.privacy.accounting._relations import UNIT_OF, Relation, is_of_users
 from skdp.privacy.accounting._risk import risk_sentence
 from skdp.privacy.noise._laws import NoiseLaw
 from skdp.privacy.release._answers import Answers, Released
@@ -37,32 +39,41 @@ from skdp.privacy.release._record import PrivacyRecord
 # --------------------------------------------------- Progress of a fit in public counts
 
 
-# Without tqdm's times and rates, because the duration of a step may depend on records.
+# Without tqdm's times and rates: by default a bar shows the steps, and lines the time.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"
+# Seconds until the first line that nobody asked for, and most seconds between two. In
+# between, the time until the next line is the time since the start.
+PATIENCE, _LONGEST = 10.0, 600.0
 
 
 class Progress:
     """Reports a solver's numbers of steps, which are public, and nothing from the data.
 
-    If tqdm is installed, a bar shows the steps. Without it, and for notes, lines are
-    printed.
+    With ``verbose=True`` a bar shows the steps if tqdm is installed; without it, and
+    for notes, lines are printed. With ``verbose=None`` a fit prints nothing for ten
+    seconds, and then a line to the standard error now and then: the steps, the time
+    since the start and the time left. Like the time of a fit, when a line appears may
+    depend on records (``docs/guide/before_you_sign.md``).
 
     Parameters
     ----------
     label : str
         Name of the object that is fitted.
-    verbose : bool
-        Whether to print anything.
+    verbose : bool or None
+        Whether to print anything; None: if a fit takes long.
     """
 
-    def __init__(self, label: str = "", verbose: bool = False) -> None:
+    def __init__(self, label: str = "", verbose: bool | None = False) -> None:
         self._label, self._verbose = label, verbose
         self._bar: Any = None
+        self._start, self._next = monotonic(), PATIENCE
 
     def is_due(self, done: int, total: int) -> bool:
-        """Whether `step` prints something, which happens about 20 times per run."""
+        """Whether `step` prints something, which is about 20 times if it is asked."""
         if is_rehearsing():
             return False
+        if self._verbose is None:
+            return done < total and monotonic() - self._start >= self._next
         return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
 
     def step(self, done: int, total: int, note: str = "") -> None:
@@ -76,8 +87,23 @@ class Progress:
         """
         if not self.is_due(done, total):
             return
-        if note or not self._draw(done, total):
+        if self._verbose is None:
+            self._tell(done, total)
+        elif note or not self._draw(done, total):
             print(f"[{self._label}] step {done} of {total}{note}", flush=True)
+
+    def _tell(self, done: int, total: int) -> None:
+        """Print the steps and times, and when to print again."""
+        taken = monotonic() - self._start
+        hint = " (verbose=0 prints no progress)" if self._next == PATIENCE else ""
+        self._next = taken + min(taken, _LONGEST)
+        left = taken * (total - done) / done
+        print(
+            f"[{self._label}] step {done} of {total} after {taken:.0f} s, about "
+            f"{left:.0f} s left{hint}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _draw(self, done: int, total: int) -> bool:
         """Move the bar, and close it at the last step; False without tqdm."""
@@ -100,6 +126,17 @@ class Progress:
             self._bar.close()
             self._bar = None
         return True
+
+
+def shown(verbose: bool | int | None, relation: Relation | None) -> bool | None:
+    """The parameter `verbose` of an estimator, for a `Progress`; public.
+
+    None stays None where times say nothing about the number of rows of users.
+    """
+    if verbose is not None:
+        return bool(verbose)
+    is_of_rows = relation is None or not (relation == "user" or is_of_users(relation))
+    return None if is_of_rows else False
 
 
 # ---------------------------------------------------------- Problems and their solvers
@@ -284,7 +321,9 @@ class PlannedFit(Generic[ProblemT, ReleasedT]):
     estimator, label : str, default=""
         Name in the statement, and in the ledger. Empty: follows from the class of the
         object.
-    verbose : bool, default=False
+    verbose : bool, int or None, default=False
+        As for `Progress`; with None nothing is printed where times say more about
+        records: with users, secret samples and secret trials.
     signal : Signal or None, default=None
         Noise against signal, about which the fit may warn; None: no model is learned,
         or epsilon is inf.
@@ -302,7 +341,7 @@ class PlannedFit(Generic[ProblemT, ReleasedT]):
     of_problem: Mapping[str, Any] = field(default_factory=dict)
     estimator: str = ""
     label: str = ""
-    verbose: bool = False
+    verbose: bool | int | None = False
     signal: Signal | None = None
     remedies: tuple[str, ...] = ()
     half_at: float | None = None
@@ -310,6 +349,15 @@ class PlannedFit(Generic[ProblemT, ReleasedT]):
     @property
     def params(self) -> dict[str, Any]:
         return {**self.of_problem, **self.solver.params}
+
+    @property
+    def progress(self) -> bool | None:
+        """`verbose` for a `Progress`; public."""
+        if self.verbose is not None:
+            return bool(self.verbose)
+        plan = self.solver.plan(self.problem)
+        is_plain = plan is None or plan.is_plain
+        return shown(None, self.problem.adjacency) if is_plain else False
 
     def forecast(self, budget: Budget) -> Forecast:
         """The solver of the fit, and its noise against signal; nothing is spent."""
@@ -419,7 +467,7 @@ def fit(
         planned.problem,
         door,
         label=planned.label or f"{name}(solver={solver.named!r})",
-        progress=Progress(name, planned.verbose),
+        progress=Progress(name, planned.progress),
     )
     model.privacy_ = _statement(
         model, planned, released, answers, door.budget, warned + notes

@@ -89,8 +89,10 @@ random_state : int or None, default=None
 ledger : BudgetLedger or None, default=None
     Ledger that is charged before any data are read, and that refuses a fit that would
     exceed its cap. None: the total cost of several releases is not tracked.
-verbose : bool or int, default=False
+verbose : bool, int or None, default=None
     Whether to print the solver's progress: numbers of steps, nothing from the data.
+    None: lines on the standard error from the tenth second of a fit on, with the time
+    left; nothing with ``privacy_unit="user"`` or secret samples. 0: nothing.
 feature_bound : float in [1e-100, 1e100] or None, default=None
     Magnitude to which each entry is clipped before its row is clipped, in units of the
     features. If it is far below `data_norm`, the solver selects features with much less

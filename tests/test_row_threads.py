@@ -70,7 +70,7 @@ def test_runs_are_in_order(n_threads, eight):
     def work(first, last):
         return list(range(first, last))
 
-    assert sum(by_runs(work, 10, n_threads), []) == list(range(10))
+    assert [i for run in by_runs(work, 10, n_threads) for i in run] == list(range(10))
     # Where blocks end depends on the number of rows only.
     ends = by_blocks(lambda *run: run, 200_000)
     assert [last - first for first, last in ends] == [50_000] * 4

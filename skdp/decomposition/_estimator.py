@@ -254,7 +254,7 @@ def planned(
         solver=solver,
         reason=named.reason,
         of_problem={"n_components": task.n_components, **of_alpha},
-        verbose=bool(model.verbose),
+        verbose=model.verbose,
         signal=signal,
         remedies=("a larger epsilon", "fewer items"),
     )
@@ -342,8 +342,10 @@ None, default=None
         With None the start is drawn anew, too.
     %(ledger)s
         Its ``adjacency`` is the `privacy_unit`, its ``unit`` "rating" or "user".
-    verbose : bool or int, default=False
+    verbose : bool, int or None, default=None
         Print progress: step counts, and the training error if there is no privacy.
+        None: lines on the standard error from the tenth second of a fit on, with the
+        time left; nothing with ``privacy_unit="user"`` or secret samples. 0: nothing.
 
     Attributes
     ----------
@@ -423,7 +425,7 @@ None, default=None
         n_jobs: int | None = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

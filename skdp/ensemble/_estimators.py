@@ -247,7 +247,7 @@ class GradientBoosting(FittedTrees, ContinuesModel):
             reason=named.reason,
             signal=signal_of(solver, task, budget) if budget.is_finite else None,
             remedies=("a larger epsilon", *relaxed(budget)),
-            verbose=bool(self.verbose),
+            verbose=self.verbose,
         )
 
     # ------------------------------------------------------------ before there are data
@@ -437,7 +437,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns
@@ -733,7 +733,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         monotonic_cst: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns

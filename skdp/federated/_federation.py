@@ -435,7 +435,9 @@ class Federation(TableSource):
 
     # --------------------------------------------------------------------- estimators
 
-    def during(self, call: Callable[[], Any], label: str = "") -> Any:
+    def during(
+        self, call: Callable[[], Any], label: str = "", is_asked: bool = True
+    ) -> Any:
         """The result of a call that asks the owners, after a rehearsal without them.
 
         Raises
@@ -445,12 +447,12 @@ class Federation(TableSource):
         """
         # Inside a fit of these owners; a fit of another thread is refused below.
         if owners_now() is self.owners:
-            return super().during(call, label)
+            return super().during(call, label, is_asked)
         with asking(self.owners):
             with self._rehearsal():
                 super().during(call)
             self.owners.check_rehearsed()
-            return super().during(call, label)
+            return super().during(call, label, is_asked)
 
     def fit(self, model: Any) -> Any:
         """Fit a model of several steps as one.

@@ -523,7 +523,9 @@ class TableSource(ABC):
         """Number of places that hold what is kept of the rows."""
         return 1
 
-    def during(self, call: Callable[[], Any], label: str = "") -> Any:
+    def during(
+        self, call: Callable[[], Any], label: str = "", is_asked: bool = True
+    ) -> Any:
         """The result of a call that reads the source; see `Session`.
 
         Raises
@@ -536,7 +538,7 @@ class TableSource(ABC):
         if self._reads:
             self._reads[0].check_own()
             return call()
-        session = Session(self._snapshot, label)
+        session = Session(self._snapshot, label, is_asked)
         problem: BaseException | None = None
         self._reads.append(session)
         try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -27,7 +28,8 @@ from skdp.tables._source import NO_ROOM, UNLIMITED, KeptRows, Room
 _INTERRUPTED = (
     "Interrupted while a source was being read. What was committed stays in the ledger."
 )
-# Seconds between two lines of progress within one pass.
+# Seconds until the first line of progress within one pass; the time between two lines
+# is the time since the start of the pass.
 _PATIENCE = 10.0
 
 
@@ -52,6 +54,9 @@ class Session:
     snapshot : Snapshot
     label : str
         Name of the reader; empty to print nothing.
+    is_asked : bool, default=True
+        Whether to print lines in every pass. In the first pass only otherwise, on the
+        standard error: solvers report their steps.
 
     Attributes
     ----------
@@ -67,8 +72,10 @@ class Session:
     _rows: tuple[Any, KeptRows[Any]] | None = None
     _keeps_rows = False
 
-    def __init__(self, snapshot: Snapshot, label: str = "") -> None:
-        self.snapshot, self._label = snapshot, label
+    def __init__(
+        self, snapshot: Snapshot, label: str = "", is_asked: bool = True
+    ) -> None:
+        self.snapshot, self._label, self._is_asked = snapshot, label, is_asked
         self.n_rows = 0
         self.has_read = False
         self._n_passes = 0
@@ -146,8 +153,10 @@ class Session:
         """One pass that checks the snapshot and the number of rows."""
         with self._pass():
             # The number of rows of users is private.
-            label = self._label if self.users is None else ""
-            done, clock = 0, _Clock(label, self._n_passes, self.n_rows)
+            is_shown = self._is_asked or self._n_passes == 1
+            label = self._label if is_shown and self.users is None else ""
+            stream = sys.stdout if self._is_asked else sys.stderr
+            done, clock = 0, _Clock(label, self._n_passes, self.n_rows, stream)
             for batch in batches:
                 done += len(batch)
                 if done > self.n_rows:
@@ -206,19 +215,26 @@ class Session:
 class _Clock:
     """Prints the progress of a pass, from public row counts and the clock."""
 
-    def __init__(self, label: str, number: int, n_samples: int) -> None:
+    def __init__(self, label: str, number: int, n_samples: int, stream: Any) -> None:
         self._label, self._number, self._n_samples = label, number, n_samples
-        self._start = self._last = time.monotonic()
+        self._stream, self._start, self._next = stream, monotonic(), _PATIENCE
 
     def show(self, done: int) -> None:
-        """Print at most a line every few seconds."""
-        now = time.monotonic()
-        if not self._label or now - self._last < _PATIENCE:
+        """Print a line if one is due."""
+        taken = monotonic() - self._start
+        if not self._label or taken < self._next:
             return
-        self._last = now
-        left = (now - self._start) * (self._n_samples / done - 1)
-        told = f"{done:,} of {self._n_samples:,} rows, {left:.0f} s left in this pass"
-        print(f"[{self._label}] pass {self._number}: {told}", flush=True)
+        self._next = max(2 * taken, _PATIENCE)
+        told = (
+            f"{done:,} of {self._n_samples:,} rows, "
+            f"{taken * (self._n_samples / done - 1):.0f} s left in this pass at "
+            f"{done / max(taken, 1e-9):.0f} rows a second"
+        )
+        print(
+            f"[{self._label}] pass {self._number}: {told}",
+            file=self._stream,
+            flush=True,
+        )
 
 
 def refused(call: Callable[[], Any], message: str) -> Any:

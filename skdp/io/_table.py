@@ -294,7 +294,8 @@ class SourceTable(Table):
         takes_users = "epsilon" not in given or given.get("privacy_unit") == "user"
         if not takes_users:
             refuse_users(X)
-        label = type(model).__name__ if given.get("verbose") else ""
+        verbose = given.get("verbose", False)
+        label = type(model).__name__ if verbose or verbose is None else ""
         before = dict(vars(model))
         takes_columns = "columns" in given and X.columns is not None
         own = given.get("columns")
@@ -302,7 +303,7 @@ class SourceTable(Table):
             _check_same(own, X)
             model.columns = X.columns if own is None else own
         try:
-            X.during(lambda: fit(self), label)
+            X.during(lambda: fit(self), label, is_asked=verbose is not None)
         except BaseException:
             # The result of a rehearsal must not be mistaken for a release.
             vars(model).clear()

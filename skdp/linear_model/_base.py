@@ -511,7 +511,7 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
             planned,
             assumed_public=assumed_public,
             remedies=self._remedies(budget),
-            verbose=bool(self.verbose),
+            verbose=self.verbose,
         )
         if objective.feature_bound < objective.data_norm:
             source = EntriesClipped(source, objective.feature_bound)

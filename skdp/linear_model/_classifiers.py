@@ -90,7 +90,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         class_weight: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns
@@ -435,7 +435,7 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
         correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -539,7 +539,7 @@ class DPLinearSVC(LinearClassifier):
         class_weight: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
         h: float = 0.5,
     ) -> None:
         super().__init__(
@@ -662,7 +662,7 @@ class DPRobustClassifier(LinearClassifier):
         class_weight: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,

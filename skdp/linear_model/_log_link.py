@@ -216,7 +216,7 @@ class DPPoissonRegressor(LogLinkRegressor):
         init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns
@@ -334,7 +334,7 @@ class DPGammaRegressor(LogLinkRegressor):
         init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
         most: float = 4.0,
     ) -> None:
         self.epsilon = epsilon

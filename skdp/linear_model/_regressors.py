@@ -327,7 +327,7 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
         init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns
@@ -446,7 +446,7 @@ class DPQuantileRegressor(LinearRegressor):
         init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
         h: float = 0.05,
     ) -> None:
         self.epsilon = epsilon

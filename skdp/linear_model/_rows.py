@@ -239,7 +239,8 @@ def warn_of_rereading(source: Source, planned: PlannedFit[Any, Any]) -> None:
         f"memory={facts.memory} and {facts.disk} bytes on the disk, so that {many} and "
         f"encode the table anew. Make the source with memory={math.ceil(most)} or more "
         "if the machine has so many bytes, with disk=None if twice as many are free "
-        "for temporary files, or choose a solver of few passes.",
+        "for temporary files, or choose a solver of few passes. After ten seconds the "
+        "fit prints how long the passes take.",
         UserWarning,
     )
 

@@ -254,7 +254,7 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns
@@ -376,7 +376,7 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
         solver_params: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns

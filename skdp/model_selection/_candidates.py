@@ -626,7 +626,7 @@ class SearchJob(Records):
     draws: Draws
     seed: int | None
     n_jobs: int | None
-    verbose: bool
+    verbose: bool | None
     order_seed: int | None = None
     names: tuple[str, ...] = ()
     _exact: list[FloatArray] = field(default_factory=list)
@@ -684,7 +684,7 @@ class SearchJob(Records):
             )
             for split in splits
         }
-        progress = Progress("search", say and self.verbose)
+        progress = Progress("search", self.verbose if say else False)
         # In the order of the candidates, whichever fit ends first.
         run = Parallel(n_jobs=self.n_jobs, return_as="generator")
         seeds = self._seeds(len(prepared))

@@ -197,7 +197,8 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
         intervals that are narrow near 0 and 1.
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records that is held out. None: 0.2.
-    verbose : bool, default=False
+    verbose : bool, int or None, default=None
+        As in `DPGridSearchCV`.
     %(random_state, ledger)s
 
     Attributes
@@ -246,7 +247,7 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
         privacy_unit: TableUnit = "record",
         thresholds: Any = None,
         validation_fraction: float | None = None,
-        verbose: bool = False,
+        verbose: bool | int | None = None,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:
@@ -337,7 +338,8 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         rarer label.
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records that is held out. None: 0.2.
-    verbose : bool, default=False
+    verbose : bool, int or None, default=None
+        As in `DPGridSearchCV`.
     %(random_state, ledger)s
 
     Attributes
@@ -390,7 +392,7 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         privacy_unit: TableUnit = "record",
         thresholds: Any = None,
         validation_fraction: float | None = None,
-        verbose: bool = False,
+        verbose: bool | int | None = None,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._checks import check_count, check_n_jobs, check_real
-from skdp._fit import PlannedFit, PrivateSolver, Progress, fit
+from skdp._fit import PlannedFit, PrivateSolver, Progress, fit, shown
 from skdp._input import check_indexable
 from skdp._quiet import warn
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
@@ -267,7 +267,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             draws=door.draws,
             seed=self.random_state,
             n_jobs=n_jobs,
-            verbose=bool(self.verbose),
+            verbose=shown(self.verbose, facts.adjacency),
             # Several owners must know the order by which records are divided.
             order_seed=None if owners_now() is None else door.public_seed(),
             names=tuple(name_of(candidate.params) for candidate in plan.candidates),
@@ -581,9 +581,10 @@ default="auto"
     n_jobs : int or None, default=None
         Number of fits at the same time, as in scikit-learn. Each fit draws its noise
         independently.
-    verbose : bool or int, default=False
+    verbose : bool, int or None, default=None
         Show each fitted candidate where the number of fits is public; if there are
-        many, some of them.
+        many, some of them. None: lines on the standard error from the tenth second on,
+        with the time left, in a search of records. 0: nothing.
     %(random_state, ledger)s
         The search is charged once.
 
@@ -651,7 +652,7 @@ default="auto"
         validation_fraction: float | None = None,
         refit: bool = True,
         n_jobs: int | None = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:
@@ -741,7 +742,7 @@ class DPRandomizedSearchCV(PrivateSearch):
         validation_fraction: float | None = None,
         refit: bool = True,
         n_jobs: int | None = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:

@@ -151,7 +151,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns
@@ -388,7 +388,7 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         init: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.columns = columns

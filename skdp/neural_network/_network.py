@@ -247,7 +247,7 @@ class PrivateNetwork(TakesSources, Exported, ContinuesModel):
             bounds={"data_norm": objective.data_norm},
             signal=signal,
             remedies=("a larger epsilon", *relaxed(budget)),
-            verbose=bool(self.verbose),
+            verbose=self.verbose,
         )
 
     def _linear(self, objective: NetworkObjective) -> LinearObjective:

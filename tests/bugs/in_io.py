@@ -178,8 +178,8 @@ BUGS: list[Bug] = [
         "progress shows the number of rows of users",
         "message",
         "skdp/io/_session.py",
-        '            label = self._label if self.users is None else ""\n',
-        "            label = self._label\n",
+        '            label = self._label if is_shown and self.users is None else ""\n',
+        '            label = self._label if is_shown else ""\n',
         ("tests/io/test_users.py::test_what_is_printed_is_the_same_for_neighbours",),
     ),
     Bug(

@@ -387,7 +387,7 @@ BUGS: list[Bug] = [
         planned.problem,
         door,
         label=planned.label or f"{name}(solver={solver.named!r})",
-        progress=Progress(name, planned.verbose),
+        progress=Progress(name, planned.progress),
     )
 """,
         """\
@@ -397,7 +397,7 @@ BUGS: list[Bug] = [
         planned.problem,
         door,
         label=planned.label or f"{name}(solver={solver.named!r})",
-        progress=Progress(name, planned.verbose),
+        progress=Progress(name, planned.progress),
     )
     if planned.signal is not None:
         warned += warn_of_noise(planned.signal, planned.remedies)
@@ -589,5 +589,13 @@ BUGS: list[Bug] = [
             HONEST + "[network gaussian replace_one]",
             HONEST + "[network gaussian replace_user]",
         ),
+    ),
+    Bug(
+        "progress of users, of secret samples and of secret trials appears by itself",
+        "message",
+        FIT,
+        "        return shown(None, self.problem.adjacency) if is_plain else False\n",
+        "        return None\n",
+        ("tests/test_progress.py::test_where_times_are_secret_nothing_is_printed",),
     ),
 ]

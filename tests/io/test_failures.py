@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -283,14 +284,25 @@ def secrets_of(source):
 
 
 def test_progress_shows_public_numbers_only(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("skdp.io._session._PATIENCE", 0.0)
     frame = numbers()
     frame.loc[::3, "a"] = np.nan
     holed, whole = tmp_path / "holed", tmp_path / "whole"
     shown = []
     for rows, folder in ((frame, holed), (numbers(), whole)):
+        ticks = itertools.count(0.0, 12.0)  # a clock that nothing slows
+        monkeypatch.setattr("skdp.io._session.monotonic", lambda own=ticks: next(own))
         model(verbose=True).fit(in_files(rows, folder, n_files=3))
-        lines = capsys.readouterr().out.splitlines()
-        assert f"300 of {N} rows" in lines[0]
-        shown.append([line.rpartition(",")[0] for line in lines if "rows" in line])
+        shown.append(capsys.readouterr().out.splitlines())
     assert shown[0] == shown[1]
+    assert shown[0][0].endswith(
+        f"pass 1: 300 of {N} rows, 24 s left in this pass at 25 rows a second"
+    )
+    # Without `verbose` in the first pass only.
+    model(verbose=None).fit(in_files(numbers(), whole, n_files=3))
+    said = capsys.readouterr()
+    assert said.out == ""
+    lines = said.err.splitlines()
+    assert lines
+    assert all("] pass 1: " in line for line in lines)
+    model(verbose=0).fit(in_files(numbers(), whole, n_files=3))
+    assert capsys.readouterr() == ("", "")

@@ -588,6 +588,14 @@ class Plan:
         return found
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all answers are released, about all records."""
+        parts = [line.plan.is_plain for line in self.lines if isinstance(line, Part)]
+        samples = [line.sample for line in self.lines if isinstance(line, Line)]
+        is_of_all = all(sample is EVERYONE for sample in samples)
+        return self.declared is None and is_of_all and all(parts)
+
+    @property
     def strength_squared(self) -> float | None:
         """Sum of mu^2 of all answers over that of one answer of the plan.
 
