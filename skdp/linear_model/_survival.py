@@ -169,7 +169,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         privacy_unit: TableUnit = "record",
         random_state: int | None = None,
         ledger: Any = None,
-        verbose: bool | int = False,
+        verbose: bool | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.horizon = horizon
