@@ -20,7 +20,8 @@ MODULES = {
     ),
     "coverage, errors and audits": ("intervals", "errors", "score_errors", "audits"),
     "other models": (
-        "users", "federation", "recommenders", "networks", "choices", "sparse"
+        "users", "federation", "recommenders", "networks", "choices", "sparse",
+        "survival"
     ),
     "papers": (
         "_papers.accelerated", "_papers.thesis", "_papers.bolt_on",
