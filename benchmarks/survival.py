@@ -306,15 +306,21 @@ def lines_of_bands() -> Iterator[Line]:
         yield line(place, "life table alone", score, METRICS, private=True)
 
 
-@benchmark("survival_intervals", runs=6)
+@benchmark("survival_constants", runs=6)
 def lines_of_weights() -> Iterator[Line]:
-    """The weight of the intervals in a descent on hazards, and the least of all."""
-    for weight, epsilon in product((0.2, 0.5, 1.0), (0.3, 1.0, 4.0)):
-        place = {"weight": weight, "epsilon": epsilon}
-        score = partial(_weighted, weight, epsilon)
-        yield line(place, "hazards", score, METRICS, private=True)
+    """Other constants of a descent on hazards: weight of intervals, clip of rows."""
+    settings = {"_INTERVALS": (0.2, 0.5, 1.0), "_ROOM": (1.0, 1.4, 1.8)}
+    cases = (("linear", 20_000), ("weibull", 20_000), ("weibull", 2_000))
+    for constant, (name, n) in product(settings, cases):
+        for value, epsilon in product(settings[constant], (0.3, 1.0, 4.0)):
+            place = {"constant": constant, "value": value, "simulation": name}
+            score = partial(_changed, constant, value, name, n, epsilon)
+            at = place | {"n": n, "epsilon": epsilon}
+            yield line(at, "hazards", score, METRICS, private=True)
 
 
-def _weighted(weight: float, epsilon: float, seed: int) -> Any:
-    with patch.object(_hazards, "_INTERVALS", weight):
-        return hazards("linear", 20_000, epsilon, "replace_one", seed)
+def _changed(
+    constant: str, value: float, name: str, n: int, epsilon: float, seed: int
+) -> Any:
+    with patch.object(_hazards, constant, value):
+        return hazards(name, n, epsilon, "replace_one", seed)
