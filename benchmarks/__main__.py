@@ -23,7 +23,7 @@ MODULES = {
     ),
     "other models": (
         "users", "federation", "continued", "recommenders", "networks", "choices",
-        "sparse", "simple"
+        "sparse", "simple", "survival"
     ),
     "papers": (
         "_papers.accelerated", "_papers.thesis", "_papers.bolt_on",

@@ -116,11 +116,14 @@ class States:
         The features of each state.
     weights : ndarray of float64 of shape (n_features,)
         Factors on the features in rows whose norm may exceed 1.
+    room : float, default=1.0
+        Clip of centred rows over that of the default.
     """
 
     parts: tuple[int, ...]
     basis: csr_array
     weights: FloatArray
+    room: float = 1.0
 
     def share(self, signal_to_noise: float) -> float:
         return STATES.share(signal_to_noise, len(self.parts))
@@ -161,7 +164,7 @@ class CentredStates:
         mean = np.asarray(self.margins @ states.basis)
         squares = np.asarray(self.margins @ states.basis.power(2))
         variance = float(np.maximum(squares - mean**2, 0.0) @ states.weights**2)
-        norm = row_norm(variance, len(states.parts))
+        norm = states.room * row_norm(variance, len(states.parts))
         return Centring(mean, states.weights, norm)
 
     def view(self, source: Source) -> Source:
