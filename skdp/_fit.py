@@ -42,8 +42,9 @@ from skdp.privacy.release._record import PrivacyRecord
 # Without tqdm's times and rates: by default a bar shows the steps, and lines the time.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"
 # Seconds until the first line that nobody asked for, and most seconds between two. In
-# between, the time until the next line is the time since the start.
-PATIENCE, _LONGEST = 10.0, 600.0
+# between, the time until the next line is the time since the start. If fewer than
+# _SHORT seconds are left, nothing is printed.
+PATIENCE, _LONGEST, _SHORT = 10.0, 600.0, 5.0
 
 
 class Progress:
@@ -67,13 +68,14 @@ class Progress:
         self._label, self._verbose = label, verbose
         self._bar: Any = None
         self._start, self._next = monotonic(), PATIENCE
+        self._first: tuple[int, float] | None = None  # step, and when it was done
 
     def is_due(self, done: int, total: int) -> bool:
         """Whether `step` prints something, which is about 20 times if it is asked."""
         if is_rehearsing():
             return False
         if self._verbose is None:
-            return done < total and monotonic() - self._start >= self._next
+            return False  # `_tell` decides, and has no note
         return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
 
     def step(self, done: int, total: int, note: str = "") -> None:
@@ -85,22 +87,31 @@ class Progress:
         note : str, default=""
             Must not depend on private data.
         """
+        if self._verbose is None and not is_rehearsing():
+            self._tell(done, total)
         if not self.is_due(done, total):
             return
-        if self._verbose is None:
-            self._tell(done, total)
-        elif note or not self._draw(done, total):
+        if note or not self._draw(done, total):
             print(f"[{self._label}] step {done} of {total}{note}", flush=True)
 
     def _tell(self, done: int, total: int) -> None:
-        """Print the steps and times, and when to print again."""
+        """Print the steps and times if a line is due, and decide on the next one."""
         taken = monotonic() - self._start
+        if self._first is None:
+            self._first = done, taken
+        first, before = self._first
+        if taken < self._next or done == total:
+            return
+        left = ""
+        if done > first:  # the first step may read and encode a table
+            seconds = (taken - before) * (total - done) / (done - first)
+            if seconds < _SHORT:
+                return
+            left = f", about {seconds:.0f} s left"
         hint = " (verbose=0 prints no progress)" if self._next == PATIENCE else ""
         self._next = taken + min(taken, _LONGEST)
-        left = taken * (total - done) / done
         print(
-            f"[{self._label}] step {done} of {total} after {taken:.0f} s, about "
-            f"{left:.0f} s left{hint}",
+            f"[{self._label}] step {done} of {total} after {taken:.0f} s{left}{hint}",
             file=sys.stderr,
             flush=True,
         )

@@ -58,6 +58,21 @@ def test_lines_come_after_ten_seconds_and_then_seldom(clock, capsys):
     assert last == "[a model] step 3640 of 4000 after 3640 s, about 360 s left\n"
 
 
+def test_the_first_step_may_take_longer(clock, capsys):
+    """Nothing is expected from it, and nothing is printed shortly before the end."""
+    progress = Progress("a model", None)
+    for done, second, left in (
+        (1, 60.0, "60 s (verbose=0 prints no progress)"),
+        (2, 62.0, ""),
+        (31, 120.0, "120 s, about 138 s left"),
+        (98, 254.0, ""),
+    ):
+        clock[0] = second
+        progress.step(done, 100)
+        said = f"[a model] step {done} of 100 after {left}\n" if left else ""
+        assert capsys.readouterr().err == said
+
+
 def test_a_short_fit_and_the_last_step_print_nothing(clock, capsys):
     progress = Progress("a model", None)
     for done, second in ((1, 9.9), (2, 9.99)):
