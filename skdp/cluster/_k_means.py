@@ -129,15 +129,15 @@ class DPKMeans(AppendsToSources, ClassNamePrefixFeaturesOutMixin, PrivateTransfo
     >>> rng = np.random.default_rng(0)
     >>> X = np.repeat([[20.0, 1.0], [70.0, 4.0]], 5000, axis=0)
     >>> X += rng.normal(size=X.shape) * [5.0, 0.5]
-    >>> model = DPKMeans(2, epsilon=1.0, bounds=([0, 0], [100, 5])).fit(X)
+    >>> model = DPKMeans(n_clusters=2, epsilon=1.0, bounds=([0, 0], [100, 5])).fit(X)
     >>> bool(abs(np.sort(model.cluster_centers_[:, 0]) - [20, 70]).max() < 3)
     True
     """
 
     def __init__(
         self,
-        n_clusters: int = 8,
         *,
+        n_clusters: int = 8,
         epsilon: float = 1.0,
         bounds: Any = None,
         n_iter: int = 5,

@@ -68,7 +68,7 @@ SUPPORTED = [
     (DPQuantileClipper(**WIDE), "y"),
     (DPSimpleImputer(**WIDE), "y"),
     (DPPCA(n_components=2), "y"),
-    (DPKMeans(2, **WIDE), "y"),
+    (DPKMeans(n_clusters=2, **WIDE), "y"),
     (make_pipeline(BoundedScaler((-2, 2)), RowNormClipper(), LINEAR), "y"),
     (make_pipeline(TableEncoder(COLUMNS), LINEAR), "y"),
     (DPGridSearchCV(LINEAR, GRID, epsilon=1.0), "y"),
