@@ -138,7 +138,7 @@ class _OneCentre:
 
 
 def _ours(epsilon: float, delta: float) -> Any:
-    return DPKMeans(_CLUSTERS, epsilon=epsilon, bounds=(-1, 1), delta=delta)
+    return DPKMeans(n_clusters=_CLUSTERS, epsilon=epsilon, bounds=(-1, 1), delta=delta)
 
 
 def _theirs(epsilon: float) -> Any:

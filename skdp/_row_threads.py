@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
-from sklearn.utils import _openmp_helpers
-
 _Result = TypeVar("_Result")
 
 # With fewer rows per thread, starting a thread costs more than it gains.
@@ -19,21 +17,17 @@ _MOST_BLOCKS = 8
 
 
 def n_threads_for(n_rows: int) -> int:
-    """Number of threads that pay off, at most as many as scikit-learn's loops take.
-
-    These follow ``OMP_NUM_THREADS``, limits of threadpoolctl, and the physical cores.
-    """
+    """Number of threads that pay off; ``OMP_NUM_THREADS`` sets the most."""
     return max(1, min(_most_threads(), n_rows // _LEAST_ROWS))
 
 
 def _most_threads() -> int:
-    # scikit-learn remembers the processors, which the process may restrict later.
+    # A process may be restricted to some processors at any time.
     at_hand = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     at_hand = at_hand or os.cpu_count() or 1
-    # No public function says what scikit-learn's loops take.
-    most = getattr(_openmp_helpers, "_openmp_effective_n_threads", lambda: at_hand)
-    is_built = getattr(_openmp_helpers, "_openmp_parallelism_enabled", lambda: False)
-    return min(at_hand, int(most())) if is_built() else at_hand
+    # The first number counts: others are for loops within loops.
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(at_hand, int(asked)) if asked.isdecimal() else at_hand
 
 
 def by_runs(

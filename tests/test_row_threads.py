@@ -1,13 +1,11 @@
-"""The number of threads of compiled loops: that of scikit-learn's loops."""
+"""The number of threads of compiled loops."""
 
 import os
 import subprocess
 import sys
 
 import pytest
-from threadpoolctl import threadpool_limits
 
-from skdp import _row_threads
 from skdp._row_threads import by_blocks, by_runs, n_threads_for
 
 MANY = 10**9
@@ -34,35 +32,20 @@ def test_the_environment_limits_threads():
 
 @pytest.fixture
 def eight(monkeypatch):
-    """A machine of eight processors, as scikit-learn sees it."""
+    """A machine of eight processors."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    helpers = _row_threads._openmp_helpers
-    monkeypatch.setattr(helpers, "_openmp_parallelism_enabled", lambda: True)
-    monkeypatch.setattr(helpers, "_openmp_effective_n_threads", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
 def test_limits_at_run_time_and_few_rows_count(eight, monkeypatch):
     assert n_threads_for(MANY) == 8
     assert n_threads_for(150_000) == 3
     assert n_threads_for(10) == 1
-    monkeypatch.setattr(
-        _row_threads._openmp_helpers, "_openmp_effective_n_threads", lambda: 2
-    )
-    assert n_threads_for(MANY) == 2
+    for asked, most in {"2": 2, "3,1": 3, "64": 8, "many": 8, "0": 1}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        assert n_threads_for(MANY) == most
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
     assert n_threads_for(MANY) == 1
-
-
-def test_limits_of_threadpoolctl_count():
-    with threadpool_limits(1):
-        assert n_threads_for(MANY) == 1
-
-
-def test_without_openmp_processors_count(eight, monkeypatch):
-    helpers = _row_threads._openmp_helpers
-    monkeypatch.setattr(helpers, "_openmp_parallelism_enabled", lambda: False)
-    monkeypatch.setattr(helpers, "_openmp_effective_n_threads", lambda: 1)
-    assert n_threads_for(MANY) == 8
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

@@ -67,8 +67,8 @@ def lloyd(
         # James and Stein: less of a sum that the noise alone might be.
         noise = query.centers.shape[1] * found.deviation**2
         kept = np.maximum(1 - noise / np.maximum(np.sum(sums**2, axis=1), 1e-12), 0.0)
-        centers = sums * (kept / np.maximum(counts, 1e-12))[:, None]
-        centers = np.where(is_lost, 0.0, centers)
+        kept = (kept / np.maximum(counts, 1e-12))[:, None]
+        centers = np.where(is_lost, 0.0, sums * kept)
         if steps_left:
             beside = _BESIDE * spread * rng.normal(size=centers.shape)
             centers = np.where(is_lost, centers[counts.argmax()] + beside, centers)
@@ -129,15 +129,15 @@ class DPKMeans(AppendsToSources, ClassNamePrefixFeaturesOutMixin, PrivateTransfo
     >>> rng = np.random.default_rng(0)
     >>> X = np.repeat([[20.0, 1.0], [70.0, 4.0]], 5000, axis=0)
     >>> X += rng.normal(size=X.shape) * [5.0, 0.5]
-    >>> model = DPKMeans(2, epsilon=1.0, bounds=([0, 0], [100, 5])).fit(X)
+    >>> model = DPKMeans(n_clusters=2, epsilon=1.0, bounds=([0, 0], [100, 5])).fit(X)
     >>> bool(abs(np.sort(model.cluster_centers_[:, 0]) - [20, 70]).max() < 3)
     True
     """
 
     def __init__(
         self,
-        n_clusters: int = 8,
         *,
+        n_clusters: int = 8,
         epsilon: float = 1.0,
         bounds: Any = None,
         n_iter: int = 5,
@@ -175,6 +175,7 @@ class DPKMeans(AppendsToSources, ClassNamePrefixFeaturesOutMixin, PrivateTransfo
             times=n_iter + 1,
             read=partial(lloyd, pairs, n_clusters, n_iter),
         )
+        self._n_features_out = n_clusters
         middle, half = middle_and_half(low, high)
         units = self._last.mean + self._last.radius * self._last.centers
         self.cluster_centers_ = middle + half * np.clip(units, -1.0, 1.0)
@@ -193,9 +194,8 @@ class DPKMeans(AppendsToSources, ClassNamePrefixFeaturesOutMixin, PrivateTransfo
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=False)
-        last: ClusterSums = self._last
         with np.errstate(all="ignore"):
-            return last.nearest(last.rows(X))
+            return np.asarray(self._last.nearest(self._last.rows(X)))
 
     def transform(self, X: Any) -> np.ndarray:
         """Distance of each row to each centre, in units of half the bounds.
@@ -216,7 +216,3 @@ class DPKMeans(AppendsToSources, ClassNamePrefixFeaturesOutMixin, PrivateTransfo
             rows = last.rows(X) * ROOT_UNIT
             each = [np.linalg.norm(rows - center, axis=1) for center in last.centers]
             return in_dtype(last.radius * np.column_stack(each), X.dtype)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.cluster_centers_)

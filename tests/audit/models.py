@@ -133,7 +133,7 @@ MODELS = {
     "DPQuantileClipper": DPQuantileClipper(**NUMBERS, n_steps=3),
     "DPSimpleImputer": DPSimpleImputer(**NUMBERS),
     "DPPCA": DPPCA(data_norm=1.0, n_components=2),
-    "DPKMeans": DPKMeans(2, **NUMBERS, n_iter=2),
+    "DPKMeans": DPKMeans(n_clusters=2, **NUMBERS, n_iter=2),
 }
 
 

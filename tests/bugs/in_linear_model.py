@@ -255,7 +255,7 @@ BUGS: list[Bug] = [
     Bug(
         "the noise that the gate expects is that of the last fit alone",
         "model",
-        "skdp/solvers/_centred_rows.py",
+        "skdp/solvers/_run_noise.py",
         "found[: len(past)] += (1 - self.share) * past",
         "pass",
         (

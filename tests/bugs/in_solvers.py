@@ -273,8 +273,8 @@ BUGS: list[Bug] = [
         "the gate leaves the intercept's part",
         "model",
         CENTRED,
-        "constant = base + own[0] if len(own) else self.start.constant",
-        "constant = base + mixed[-1] if len(own) else self.start.constant",
+        "constant = base + own.ravel() if own.size else self.start.constant",
+        "constant = base + mixed[-1] if own.size else self.start.constant",
         (f"{TEST_CENTRED}::test_what_the_gate_refuses_leaves_the_constant",),
     ),
     Bug(

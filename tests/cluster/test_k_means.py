@@ -27,7 +27,7 @@ def table(n=6000, seed=0):
 
 def fitted(epsilon=1.0, n=6000, **params):
     given = {"bounds": BOUNDS} | params
-    return DPKMeans(3, epsilon=epsilon, **given).fit(table(n)[0])
+    return DPKMeans(n_clusters=3, epsilon=epsilon, **given).fit(table(n)[0])
 
 
 def matched(model):
@@ -171,7 +171,7 @@ def test_a_user_of_many_rows_weighs_no_more_than_one_of_few():
     X, _ = table(900)
     rows = np.concatenate([X, np.repeat([[95.0, 0.2]], 4000, axis=0)])
     ids = np.append(np.arange(900), np.full(4000, 900))
-    model = DPKMeans(3, epsilon=50.0, bounds=BOUNDS, privacy_unit="user")
+    model = DPKMeans(n_clusters=3, epsilon=50.0, bounds=BOUNDS, privacy_unit="user")
     model.fit(rows, groups=ids)
     assert matched(model).max() < 0.1
     assert model.cluster_counts_.sum() == pytest.approx(901, abs=10)
@@ -184,6 +184,6 @@ def test_null_records_of_a_source_are_in_no_cluster(tmp_path):
     frame.loc[frame.index % 3 == 0, "a"] = np.nan
     frame.to_parquet(tmp_path / "x.parquet")
     source = skdp.ParquetSource(tmp_path / "x.parquet", target=None, n_samples=6000)
-    model = DPKMeans(3, epsilon=20.0, bounds=BOUNDS).fit(source)
+    model = DPKMeans(n_clusters=3, epsilon=20.0, bounds=BOUNDS).fit(source)
     assert model.cluster_counts_.sum() == pytest.approx(4000, abs=60)
     assert matched(model).max() < 0.15

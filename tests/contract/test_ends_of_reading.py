@@ -192,7 +192,7 @@ IN_MEMORY = {
     "imputer": fitted(DPSimpleImputer(bounds=(-2, 2))),
     "clipper": fitted(DPQuantileClipper(bounds=(-2, 2))),
     "pca": fitted(DPPCA(n_components=2)),
-    "clusters": fitted(DPKMeans(2, bounds=(-2, 2))),
+    "clusters": fitted(DPKMeans(n_clusters=2, bounds=(-2, 2))),
     "search": fitted(DPGridSearchCV(**SEARCH, method="composition")),
     "threshold": fitted(DPTunedThresholdClassifier(linear(**STEPS))),
     "calibrated": fitted(DPCalibratedClassifier(linear(**STEPS))),

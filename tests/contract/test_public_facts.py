@@ -43,7 +43,7 @@ MODELS = {
     "clipper": DPQuantileClipper(bounds=(-1, 1)),
     "imputer": DPSimpleImputer(bounds=(-1, 1)),
     "pca": DPPCA(n_components=2),
-    "clusters": DPKMeans(2, bounds=(-1, 1)),
+    "clusters": DPKMeans(n_clusters=2, bounds=(-1, 1)),
     "search": DPGridSearchCV(QUICK, {"C": [0.1, 1.0]}, epsilon=1.0),
 }
 

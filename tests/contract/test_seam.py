@@ -357,7 +357,7 @@ FITS = {
     "imputer": lambda X, y: DPSimpleImputer(bounds=(-1, 1)).fit(X),
     "clipper": lambda X, y: DPQuantileClipper(bounds=(-1, 1)).fit(X),
     "pca": lambda X, y: DPPCA(n_components=2).fit(X),
-    "clusters": lambda X, y: DPKMeans(3, bounds=(-1, 1)).fit(X),
+    "clusters": lambda X, y: DPKMeans(n_clusters=3, bounds=(-1, 1)).fit(X),
     "centred": lambda X, y: centred().fit(X, y),
     "network": lambda X, y: network({"n_steps": 3}).fit(X, y),
     "sampled network": lambda X, y: network({"batch_size": 9}).fit(X, y),

@@ -32,6 +32,9 @@ NEVER_STORED = {
     "ParquetSource",
     "SqlSource",
 }
+# No release has them; the next one stores their files (CONTRIBUTING.md, A release).
+NOT_RELEASED = {"DPCategoricalNB", "DPKMeans", "DPDiscreteTimeSurvival"}
+NOT_RELEASED |= {"DPConformalClassifier", "DPConformalRegressor"}
 PLACES = {tuple(place) for place in EXPECTED["places"]}
 
 
@@ -83,7 +86,7 @@ def test_what_stays_in_files_has_a_stored_file():
         for name in room.__all__
         if inspect.isclass(getattr(room, name))
     }
-    assert public - stored == NEVER_STORED
+    assert public - stored == NEVER_STORED | NOT_RELEASED
 
 
 @pytest.mark.parametrize("name", EXPECTED["results"])

@@ -162,8 +162,8 @@ BUDGETED = [
 @pytest.mark.parametrize("kind", BUDGETED, ids=lambda kind: kind.__name__)
 def test_a_bare_number_is_epsilon_or_refused(kind):
     name = kind.__name__
-    # A bare number would be read as the number of components, as in scikit-learn.
-    bare = [] if kind is skdp.DPPCA else ["epsilon"]
+    # A bare number would be read as that of components or clusters, as in scikit-learn.
+    bare = [] if kind in (skdp.DPPCA, skdp.DPKMeans) else ["epsilon"]
     assert positional(kind) == bare
     if bare:
         assert kind(0.5).epsilon == 0.5

@@ -17,6 +17,7 @@ from skdp import (
     DPCategoricalNB,
     DPConformalClassifier,
     DPConformalRegressor,
+    DPDiscreteTimeSurvival,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
@@ -42,6 +43,7 @@ from skdp import (
     TableEncoder,
 )
 from skdp._base import PrivateEstimator
+from skdp.columns import Range
 from skdp.exceptions import Refused
 from tests.federated.owned import federation, model
 from tests.io.places import COLUMNS, FEATURES, numbers
@@ -76,7 +78,7 @@ SUPPORTED = [
     (DPQuantileClipper(**WIDE), "y"),
     (DPSimpleImputer(**WIDE), "y"),
     (DPPCA(n_components=2), "y"),
-    (DPKMeans(2, **WIDE), "y"),
+    (DPKMeans(n_clusters=2, **WIDE), "y"),
     (make_pipeline(BoundedScaler((-2, 2)), RowNormClipper(), LINEAR), "y"),
     (make_pipeline(TableEncoder(COLUMNS), LINEAR), "y"),
     (DPGridSearchCV(LINEAR, GRID, epsilon=1.0), "y"),
@@ -105,6 +107,10 @@ REFUSED = {
         r"can be done by",
     ),
     "pure": (DPStandardScaler(delta=0.0, **WIDE), r"must be Gaussian"),
+    "survival": (
+        DPDiscreteTimeSurvival(horizon=1.0, columns=Range(-1, 1)),
+        r"must be in memory",
+    ),
     "nothing private": (
         DPLogisticRegression(np.inf, **LABELS),
         r"answer with noise only",

@@ -91,7 +91,7 @@ MODELS = {
         make_pipeline(DPSimpleImputer(**STEP), DPQuantileClipper(**STEP), PLAIN),
         "y",
     ),
-    "clusters": (make_pipeline(DPKMeans(3, **STEP), PLAIN), "y"),
+    "clusters": (make_pipeline(DPKMeans(n_clusters=3, **STEP), PLAIN), "y"),
     "components": (make_pipeline(DPPCA(n_components=2, **SEED), PLAIN), "y"),
 }
 

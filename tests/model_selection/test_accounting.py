@@ -343,7 +343,7 @@ def rows_of_page(text):
     Two columns are of composition, a candidate and the released model; the others
     are of one method each, whose fits are all alike.
     """
-    section = text.split("Epsilon of each fit by itself", 1)[1].split("\n## ", 1)[0]
+    section = text.split("Epsilon of a single fit", 1)[1].split("\n## ", 1)[0]
     found = {}
     for line in section.splitlines():
         cells = line.strip("|").split("|")

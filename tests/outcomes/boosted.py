@@ -1,4 +1,4 @@
-"""Boosted trees of a table of numbers: losses, interactions, directions."""
+"""Boosted trees of a table of numbers: losses, interactions; naive Bayes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from skdp import DPGradientBoostingClassifier, DPGradientBoostingRegressor
+from skdp import (
+    DPCategoricalNB,
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
+)
 from skdp.columns import Range
 from tests.outcomes.outcome import Outcome, Released, of_fitted
 from tests.outcomes.rows import rows, targets
@@ -48,8 +52,22 @@ def fitted(loss: str, key: str, table: str, params: dict[str, Any]) -> Released:
     return of_fitted(model.fit(X, y), predicted=model.decision_function(X))
 
 
+def counted(table: str, params: dict[str, Any]) -> Released:
+    """What naive Bayes releases of three labels, and predictions for its rows."""
+    X, columns = rows(table), Range(-3, 3, missing=True)
+    given = {"columns": columns, "classes": [0, 1, 2], "random_state": 0}
+    model = DPCategoricalNB(30.0, **given, **params).fit(X, targets(X, 3))
+    return of_fitted(model, predicted=model.decision_function(X))
+
+
 def outcomes() -> Iterator[Outcome]:
-    """All of boosted trees."""
+    """All of boosted trees, and of naive Bayes."""
+    for table in TABLES:
+        for adjacency in ("replace_one", "zero_out"):
+            for delta in (1e-6, 0.0):
+                params = {"adjacency": adjacency, "delta": delta}
+                key = f"naive_bayes/{table}/{adjacency}/{delta:g}"
+                yield Outcome(key, partial(counted, table, params))
     for key in KEYS:
         for loss in N_CLASSES:
             for name, params in SETTINGS.items():

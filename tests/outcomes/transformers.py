@@ -7,7 +7,13 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from skdp import DPPCA, DPQuantileClipper, DPSimpleImputer, DPStandardScaler
+from skdp import (
+    DPPCA,
+    DPKMeans,
+    DPQuantileClipper,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 from tests.outcomes.outcome import Outcome, Released, of_fitted
 from tests.outcomes.rows import rows
 
@@ -34,6 +40,7 @@ STEPS: dict[str, tuple[type, dict[str, dict[str, Any]]]] = {
             "constant": {"strategy": "constant", "fill_value": 0.5},
         },
     ),
+    "k_means": (DPKMeans, {"": {"n_clusters": 3, "bounds": (-3, 3)}}),
     "pca": (
         DPPCA,
         {

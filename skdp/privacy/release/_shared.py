@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from skdp._arrays import FloatArray, IntArray
 from skdp.exceptions import Refused
@@ -114,6 +115,9 @@ def _tell(found: Any, value: Any) -> None:
     elif isinstance(value, np.ndarray):
         _say(found, "objects", str(value.shape).encode())
         _tell(found, value.ravel().tolist())
+    elif isinstance(value, csr_array):
+        _say(found, "sparse", str(value.shape).encode())
+        _tell(found, (value.indptr, value.indices, value.data))
     elif isinstance(value, dict):
         _say(found, "mapping", str(len(value)).encode())
         _tell(found, sorted(value.items(), key=lambda item: repr(item[0])))
