@@ -23,7 +23,7 @@ from skdp.neural_network import Convolution
 from tests.preprocessing.tables import DECLARED, frame
 
 KINDS = {n: k for n in skdp.__all__ if isinstance(k := getattr(skdp, n), type)}
-# The survival model predicts curves, which exports do not have.
+# The survival model has curves of hazards: tests/linear_model/test_survival.py.
 MODELS = sorted(
     name
     for name, kind in KINDS.items()

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray, IntArray, count_rows
 from skdp._checks import check_count, check_real
-from skdp._export import Step
 from skdp._fit import PlannedFit
 from skdp._input import without_data
 from skdp._show import Display, draw_each
@@ -265,12 +264,6 @@ class DPDiscreteTimeSurvival(DPEstimator):
         check_is_fitted(self)
         products = self._products(rows_to_predict(self, X), self.coef_.T)
         return np.asarray(products + self.intercept_)
-
-    def _steps(self) -> list[Step]:
-        raise Refused(
-            "Exported forms must hold one prediction a row. Got a survival model, "
-            "which predicts curves. Store it as a pickle."
-        )
 
     def predict(self, X: Any) -> FloatArray:
         """Risk scores, the sums of effects: logarithms of hazard ratios to a constant.
