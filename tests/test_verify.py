@@ -147,6 +147,39 @@ def test_it_confirms_the_epsilon_of_every_event(name, delta):
         assert found > of_skdp * 0.7
 
 
+# Exact hockey sticks at e >= 0, of events whose grid is not needed.
+CURVES = {
+    "gaussian": ({"mu": 0.1, "count": 50}, lambda e: verify.gaussian(0.5**0.5, e)),
+    "laplace": ({"epsilon": 0.7}, lambda e: -np.expm1(np.minimum(e - 0.7, 0) / 2)),
+    "pure": (
+        {"epsilon": 0.7},
+        lambda e: np.exp(0.7) * -np.expm1(np.minimum(e - 0.7, 0)) / (1 + np.exp(0.7)),
+    ),
+    "bounded_range": (
+        {"epsilon": 0.7},
+        lambda e: np.expm1(np.minimum(e - 0.7, 0) / 2) ** 2 / -np.expm1(-0.7),
+    ),
+}
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("kind", CURVES)
+def test_its_grid_bounds_exact_curves_closely_from_above(kind, back):
+    values, curve = CURVES[kind]
+    e, least = np.linspace(0, 4, 300), 1e-10
+    world = [verify.LeafEvent(kind=kind, **values)]
+    found, exact = verify.in_order(world, least, back)(e), curve(e)
+    assert (found >= exact * (1 - 1e-9)).all()  # but for rounding
+    # Where a curve of a largest loss ends, the grid has one cell of its own.
+    is_clear = (exact > 0.01 * exact[0]) | (kind == "gaussian")
+    assert (found <= exact * 1.005 + least)[is_clear].all()
+    # The twin has a little less noise.
+    stronger = {name: x * 1.02 for name, x in values.items() if name != "count"}
+    twin = [verify.LeafEvent(kind=kind, **values | stronger)]
+    found = verify.in_order(twin, least, back)(e)
+    assert not (found <= exact * 1.005 + least)[is_clear].all()
+
+
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "samples, zero_out", "search"])
 def test_it_finds_the_epsilon_of_tight_accounting(name):
     found = recomputed(event_to_dict(EVENTS[name]), 1e-5)
