@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray, IntArray, count_rows
@@ -27,7 +27,6 @@ from skdp.linear_model._rows import (
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Adjacency, TableUnit
-from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._default_rules import signal_of_centred
 from skdp.solvers._exact import ExactFit
 from skdp.solvers._hazards import (
@@ -35,7 +34,7 @@ from skdp.solvers._hazards import (
     HazardDescent,
     HazardLoss,
     HazardObjective,
-    uncertainty,
+    HazardSolution,
 )
 from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import Centring
@@ -211,8 +210,9 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.coef_, self.intercept_ = found.unpack(objective)
         assert self.horizon is not None  # checked before
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
-        if isinstance(found, CentredSolution):  # not in a rehearsal
-            self._of_states, self._of_intervals = uncertainty(found)
+        if isinstance(found, HazardSolution):  # not in a rehearsal
+            self._of_states, self._of_times = found.of_states, found.of_times
+            self._degrees = found.degrees
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
             self.life_table_ = pd.DataFrame({"time": self.times_} | shown)
@@ -324,14 +324,13 @@ class DPDiscreteTimeSurvival(DPEstimator):
         lower, upper : ndarray of shape (n_samples, n_intervals)
         """
         level = check_real("level", level, low=0.0, high=1.0, high_open=True)
-        hazard, encoding = np.exp(self._raw(X)), self.encoder_._encoding
+        total = np.cumsum(np.exp(self._raw(X)), axis=1)
+        encoding = self.encoder_._encoding
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
-        total = np.cumsum(hazard, axis=1)
-        variance = total**2 * centred.variance_of(self._of_states)[:, None]
-        variance += np.cumsum(hazard**2 * self._of_intervals, axis=1)
-        reach = float(ndtri((1 + level) / 2)) * np.sqrt(variance) / total
+        variance = centred.variance_of(self._of_states)[:, None] + self._of_times
+        reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)
 

@@ -23,9 +23,11 @@ from skdp.solvers._run_noise import (
     Directions,
     NoiseOfRun,
     NoiseVariances,
+    Principal,
     effect_noise,
     largest_variance,
     leading,
+    principal,
     state_variances,
 )
 from skdp.solvers._target_base import posterior_share
@@ -195,6 +197,15 @@ class CentredStates:
         ends, norm = np.cumsum(self.states.parts)[:-1], self.centring.norm
         parts = [part / norm for part in self.features()]
         return parts, np.split(self.margins, ends)
+
+    def principal(self) -> list[Principal]:
+        """Principal directions of each part, in units of the norm that clips rows."""
+        return [principal(*each) for each in zip(*self._rows(), strict=True)]
+
+    def along(self, parts: list[Principal], weights: FloatArray) -> FloatArray:
+        """Weights of features as weights in the principal directions of the parts."""
+        pairs = zip(parts, self._features, strict=True)
+        return np.concatenate([part.directions @ weights[own] for part, own in pairs])
 
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates:
         each = effect_noise(*self._rows(), noise).deviations

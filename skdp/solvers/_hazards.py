@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray, with_entries
 from skdp._configured import Given
+from skdp._fit import Progress
 from skdp.losses._base import falling_exponential
 from skdp.losses._classification import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Bound, Layout
+from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution, GatedDescent
+from skdp.solvers._centred_rows import CentredStates
 from skdp.solvers._default_rules import Pace, Shares, SideQuestion, signal_to_noise_of
-from skdp.solvers._run_noise import NoiseOfRun
 from skdp.solvers._target_base import Base
 from skdp.sums._adder import ABOVE, BoundedSum, Form
 from skdp.sums._counts import StateSums
@@ -167,6 +169,28 @@ class HazardGradient(BoundedSum):
 _LEAST, _MOST = 1e-5, 0.95
 
 
+# Standard normal effects of persons, and the share of the persons with each.
+_EFFECTS, _SHARES = np.polynomial.hermite_e.hermegauss(40)
+_SHARES = _SHARES / _SHARES.sum()
+_NEWTON_STEPS = 60
+
+
+class Hazards(NamedTuple):
+    """The hazard in each interval of a person whose effects are 0.
+
+    Parameters
+    ----------
+    logs : ndarray of float64 of shape (n_intervals,)
+        Logarithms.
+    curvature, squares : ndarray of float64 of shape (n_intervals,)
+        Expected sums over all persons: curvature of the loss, and squared residuals.
+    """
+
+    logs: FloatArray
+    curvature: FloatArray
+    squares: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class LifeTable:
     """Events and persons at risk in each interval, from one released histogram.
@@ -211,12 +235,56 @@ class LifeTable:
         return self.events / self.exposed
 
     @property
+    def _mean(self) -> FloatArray:
+        """Weights of the intervals in the mean rate."""
+        return self.exposed / self.exposed.sum()
+
+    @property
+    def _kept(self) -> float:
+        """The part of the spread of the rates that is not noise."""
+        noise = float(np.mean(np.sum(self.noise**2, axis=1)))
+        apart = float(np.mean((self.rates - self._mean @ self.rates) ** 2))
+        return max(1 - noise / max(apart, 1e-300), 0.0)
+
+    @property
     def steady(self) -> FloatArray:
         """The rates, drawn to their mean by the part of their spread that is noise."""
-        mean = float(self.events.sum() / self.exposed.sum())
-        apart, noise = self.rates - mean, float(np.mean(np.sum(self.noise**2, axis=1)))
-        kept = max(1 - noise / max(float(np.mean(apart**2)), 1e-300), 0.0)
-        return np.clip(mean + kept * apart, _LEAST, _MOST)
+        mean = float(self._mean @ self.rates)
+        return np.clip(mean + self._kept * (self.rates - mean), _LEAST, _MOST)
+
+    @property
+    def steady_noise(self) -> FloatArray:
+        """Change of the logarithm of each of `steady` by each cell's noise."""
+        mean = self._mean @ self.noise
+        # The variance of a mean of noisy and prior values is this part of the noise's.
+        moved = mean + math.sqrt(self._kept) * (self.noise - mean)
+        return np.asarray(moved / self.steady[:, None])
+
+    def hazards(self, variance: float) -> Hazards:
+        """Hazards whose mean survival over persons is that of the table.
+
+        Parameters
+        ----------
+        variance : float
+            Effects are taken to be normal over persons, with this variance. Persons
+            with large effects leave first, so that without them rates fall.
+        """
+        hazard = np.exp(math.sqrt(variance) * _EFFECTS)
+        survival = np.cumprod(1 - self.steady)
+        # Newton's method does not overshoot: survival is convex in the total.
+        total = -np.log(survival) * math.exp(-variance / 2)
+        for _ in range(_NEWTON_STEPS):
+            left = _SHARES * np.exp(-np.outer(total, hazard))
+            total += (left.sum(axis=1) - survival) / np.maximum(left @ hazard, 1e-300)
+        before = np.insert(total[:-1], 0, 0.0)
+        logs = np.log(np.clip(total - before, 1e-12, math.exp(_LARGEST)))
+        # The gradient of a person, as in `HazardGradient`.
+        own = np.outer(np.exp(logs), hazard)
+        counted = np.clip(1 - np.outer(before, hazard), 0.0, own)
+        odds = counted / np.expm1(np.minimum(own, 50.0))
+        left = _SHARES * np.exp(-np.outer(before, hazard))
+        odds *= self.exposed[:, None] * left / left.sum(axis=1, keepdims=True)
+        return Hazards(logs, np.sum(odds * own, axis=1), np.sum(odds * counted, axis=1))
 
     def shown(self) -> dict[str, FloatArray]:
         """Numbers at the end of each interval, with 95 % limits of survival.
@@ -250,7 +318,7 @@ _INTERVALS = 0.5
 # Clip of rows over that of the default. With 1.4 curves of 20,000 persons are nearer to
 # the truth (.022 in place of .031, epsilon 1, Weibull simulation there), but bands of
 # 5,000 persons cover .89 in place of .965.
-_ROOM = 1.0
+_ROOM = 1.4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,35 +367,92 @@ class HazardDescent(CentredDescent):
         query = LifeTable.query(n, n_intervals)
         released = answers.ask(query, list(self._first).index("targets"))
         table = LifeTable.of(released, n, n_intervals)
-        start = tuple(np.log(-np.log1p(-table.steady)).tolist())
-        bends = (float(table.exposed @ table.steady) / n,)
-        return HazardBase(start, start, 1.0, 1.0, 1.0, bends, bends, table=table)
+        start = table.hazards(0.0)
+        logs = tuple(start.logs.tolist())
+        bends, squares = (
+            (float(each.sum()) / n,) for each in (start.curvature, start.squares)
+        )
+        return HazardBase(logs, logs, 1.0, 1.0, 1.0, bends, squares, table=table)
+
+    def run(self, answers: Answers, objective: Any, progress: Progress) -> Solution:
+        found = super().run(answers, objective, progress)
+        assert isinstance(found, CentredSolution)
+        return HazardSolution.of(found)
 
 
-@dataclass(frozen=True)
-class _Uncertain(NoiseOfRun):
-    """The variance of weights under the descent's prior, whose deviation is 1."""
+# ------------------------------------------------- What a descent has not learned
 
-    kept: float = 1.0
-
-    def variance(self, spread: FloatArray) -> FloatArray:
-        flow = self.flow * np.stack(self._bends(spread), axis=1)
-        missed = 1 + self.kept * np.expm1(-flow)
-        return np.asarray(self.kept**2 * super().variance(spread) + missed**2)
+# The prior of the variance of effects counts as much as so many effects without noise.
+_PRIOR = 4.0
 
 
-def uncertainty(solution: CentredSolution) -> tuple[FloatArray, FloatArray]:
-    """Variances of what each state of a row, and each interval, adds to a log-hazard.
+@dataclass(frozen=True, kw_only=True)
+class HazardSolution(CentredSolution):
+    """Weights and intervals, and how certain they are; post-processing.
 
-    They count noise, the sample, and what the descent has not learned.
+    Parameters
+    ----------
+    of_states : ndarray of float64 of shape (n_states,)
+        Variance of what each state of a row adds to a log-hazard.
+    of_times : ndarray of float64 of shape (n_intervals,)
+        Variance of the logarithm of the cumulated hazard at the end of each interval.
+    degrees : float
+        Degrees of freedom of these variances.
     """
-    noise, kept = solution.found.noise, solution.found.kept
-    assert isinstance(noise.base, HazardBase)
-    table, square = noise.base.table, noise.paces[0].intercept_weight ** 2
-    bends = table.exposed / noise.n_samples * table.steady
-    missed = np.exp(-2 * noise.flow * square * bends)
-    of_table = np.sum((table.noise / table.steady[:, None]) ** 2, axis=1)
-    of_steps = square * noise._of_noise(square * bends)
-    of_intervals = of_steps + missed * of_table + 1 / (noise.n_samples * bends)
-    of_states = solution.centred.variances(_Uncertain(**vars(noise), kept=kept))
-    return of_states.variance, of_intervals
+
+    of_states: FloatArray
+    of_times: FloatArray
+    degrees: float
+
+    @classmethod
+    def of(cls, solution: CentredSolution) -> Self:
+        """Section "Bands" of the proof page derives the numbers."""
+        kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
+        base, n = noise.base, noise.n_samples
+        assert isinstance(base, HazardBase)
+        assert isinstance(rows, CentredStates)
+        parts = rows.principal()
+        weights = rows.along(parts, solution.found.mean[:, 0])
+        spreads = np.concatenate([part.spreads for part in parts])
+        # Rows that are longer than 1 are clipped to it.
+        spreads = spreads / max(float(spreads.sum()), 1.0)
+        now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
+        bends, squares = (
+            (float(each.sum()) / n,) for each in (now.curvature, now.squares)
+        )
+        run = replace(noise, base=replace(base, curvature=bends, squares=squares))
+        learned = -np.expm1(-noise.flow * bends[0] * spreads)
+        by_chance = run.variance(spreads)[:, 0]
+        # The effects of a typical row have a prior variance of 1.
+        prior = 1 / max(float(spreads.sum()), 1e-300)
+        signal = prior * learned**2
+        expected = np.maximum(signal + by_chance, 1e-300)
+        known = (signal / expected) ** 2
+        seen = np.sum(signal * (weights**2 - by_chance) / expected**2)
+        degrees = _PRIOR + float(known.sum())
+        prior *= (_PRIOR + max(float(seen), 0.0)) / degrees
+        variances = kept**2 * by_chance + prior * (1 - kept * learned) ** 2
+        ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
+        pairs = zip(parts, np.split(variances, ends), strict=True)
+        norm = rows.centring.norm
+        of_states = [(norm * part.places) ** 2 @ variance for part, variance in pairs]
+        # The same for the intervals; what is not learned follows from the table.
+        table, square = base.table, noise.paces[0].intercept_weight ** 2
+        bend = square * now.curvature / n
+        learned = -kept * np.expm1(-noise.flow * bend)
+        moved = now.logs - np.array(base.constant)
+        constant = solution.constant + (1 - learned) * moved
+        hazard = np.exp(constant)
+        of_sample = learned**2 * now.squares / np.maximum(now.curvature**2, 1e-300)
+        of_sample += (1 - learned) ** 2 / (table.exposed * table.steady)
+        of_steps = kept**2 * square * noise._of_noise(bend)
+        of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
+        of_times = np.cumsum(hazard**2 * (of_sample + of_steps))
+        of_times += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
+        facts = vars(solution) | {"constant": constant}
+        return cls(
+            **facts,
+            of_states=np.concatenate(of_states),
+            of_times=of_times / np.cumsum(hazard) ** 2,
+            degrees=degrees,
+        )
