@@ -7,6 +7,10 @@ weibull
     Weibull times by the inversion of Bender, Augustin and Blettner [2]_: an age, a
     Gaussian measurement, sex, four stages and a column without an effect; persons are
     lost at random, and the study ends at 5.
+designs
+    Another design in each run: 3 to 15 columns, of which a part has effects (straight
+    lines, steps, categories), log-hazards of deviation 0.3 to 1.6, Weibull times, 20 to
+    90 % with an event, and some persons lost. Constants of bands were settled on it.
 
 Methods: `DPDiscreteTimeSurvival`; the Cox model without privacy, by Newton's method on
 its partial likelihood, with one-hot categories; a private Kaplan-Meier estimate, which
@@ -39,6 +43,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from benchmarks._models import quietly_fitted
@@ -124,6 +129,69 @@ SIMULATIONS = {
 }
 
 
+def design(seed: int) -> Simulation:
+    """Columns, effects and times of one run of `designs`."""
+    rng = np.random.default_rng([seed, 77])
+    p, deviation, shape = (
+        rng.integers(3, 16),
+        rng.uniform(0.3, 1.6),
+        rng.uniform(0.7, 1.6),
+    )
+    weights = rng.normal(size=p) * (np.arange(p) < max(1, p * rng.uniform(0.3, 1)))
+    kinds = rng.choice(["line", "bell", "step", "levels"], p, p=[0.45, 0.2, 0.15, 0.2])
+    levels = [rng.normal(size=rng.integers(2, 6)) for _ in range(p)]
+    cuts, events, lost = (
+        rng.uniform(-0.5, 0.5, p),
+        rng.uniform(0.2, 0.9),
+        rng.uniform(0, 0.5),
+    )
+
+    def people(n: int, rng: Any) -> tuple[pd.DataFrame, np.ndarray]:
+        X, total = {}, np.zeros(n)
+        for j, kind in enumerate(kinds):
+            if kind == "levels":
+                level = rng.integers(0, len(levels[j]), n)
+                X[f"x{j}"], effect = level.astype(str), levels[j][level]
+            else:
+                x = rng.uniform(-1, 1, n)
+                if kind == "bell":
+                    x = np.clip(rng.normal(0, 0.33, n), -1, 1)
+                X[f"x{j}"], effect = x, (2.0 * (x > cuts[j]) if kind == "step" else x)
+            total += weights[j] * effect / max(float(np.std(effect)), 1e-9)
+        return pd.DataFrame(X), total
+
+    known = people(20_000, np.random.default_rng(1))[1]
+    scale = deviation / known.std()
+    risks = scale * (known - known.mean())
+
+    def too_many(base: float) -> float:
+        return float(np.mean(-np.expm1(-np.exp(risks + base)))) - events
+
+    base = brentq(too_many, -20, 20)
+
+    def drawn(n: int, run: int) -> Study:
+        rng = np.random.default_rng([run, seed])
+        X, total = people(n, rng)
+        risk = scale * (total - known.mean())
+        time = (rng.exponential(size=n) / np.exp(base + risk)) ** (1 / shape)
+        end = rng.exponential(1 / lost, n)
+        y = pd.DataFrame({"event": time <= end, "duration": np.minimum(time, end)})
+        return Study(X, y, risk)
+
+    columns = {
+        f"x{j}": [str(k) for k in range(len(levels[j]))]
+        if kind == "levels"
+        else (-1, 1)
+        for j, kind in enumerate(kinds)
+    }
+    return Simulation(drawn, 1.0, columns, lambda t: math.exp(base) * t**shape)
+
+
+def simulation_of(name: str, seed: int) -> Simulation:
+    """The simulation with this name, in this run."""
+    return design(seed) if name == "designs" else SIMULATIONS[name]
+
+
 def watched(y: pd.DataFrame, horizon: float) -> tuple[np.ndarray, np.ndarray]:
     """Events and durations until the horizon."""
     time = y["duration"].to_numpy()
@@ -189,14 +257,14 @@ def _scores(
 
 def _of_all(simulation: Simulation, low: Any, high: Any) -> float:
     """Share of the ends of intervals at which limits hold the mean survival."""
-    risk = simulation.drawn(200_000, 10**7).risk
+    risk = simulation.drawn(20_000, 10**7).risk
     mean = simulation.survival(risk).mean(axis=0)
     return float(np.mean((low <= mean) & (mean <= high)))
 
 
 def hazards(name: str, n: int, epsilon: float, adjacency: Any, seed: int) -> Any:
     """`DPDiscreteTimeSurvival`."""
-    own = SIMULATIONS[name]
+    own = simulation_of(name, seed)
     data, test = own.drawn(n, seed), own.drawn(_N_TEST, 10**6 + seed)
     model = DPDiscreteTimeSurvival(
         epsilon, horizon=own.horizon, columns=own.columns, adjacency=adjacency
@@ -210,7 +278,7 @@ def hazards(name: str, n: int, epsilon: float, adjacency: Any, seed: int) -> Any
 
 def kaplan_meier(name: str, n: int, epsilon: float, adjacency: Any, seed: int) -> Any:
     """A life table alone, with noise drawn by NumPy."""
-    own = SIMULATIONS[name]
+    own = simulation_of(name, seed)
     data, test = own.drawn(n, seed), own.drawn(_N_TEST, 10**6 + seed)
     model = DPDiscreteTimeSurvival(horizon=own.horizon, columns=own.columns)
     y = model._targets(data.y, n)
@@ -230,7 +298,7 @@ def kaplan_meier(name: str, n: int, epsilon: float, adjacency: Any, seed: int) -
 
 def person_periods(name: str, n: int, epsilon: float, adjacency: Any, seed: int) -> Any:
     """Logistic regression on a row for each person and interval."""
-    own = SIMULATIONS[name]
+    own = simulation_of(name, seed)
     data, test = own.drawn(n, seed), own.drawn(_N_TEST, 10**6 + seed)
     event, time = watched(data.y, own.horizon)
     last = np.clip(np.ceil(time / own.horizon * _N_INTERVALS), 1, _N_INTERVALS)
@@ -257,7 +325,7 @@ def person_periods(name: str, n: int, epsilon: float, adjacency: Any, seed: int)
 
 def without_privacy(name: str, n: int, seed: int) -> Any:
     """Cox's model."""
-    own = SIMULATIONS[name]
+    own = simulation_of(name, seed)
     data, test = own.drawn(n, seed), own.drawn(_N_TEST, 10**6 + seed)
     U = pd.get_dummies(data.X, drop_first=True, dtype=float)
     V = pd.get_dummies(test.X, drop_first=True, dtype=float)[U.columns].to_numpy()
@@ -294,33 +362,44 @@ def lines(simulations: str = "linear,weibull") -> Iterator[Line]:
 
 
 @benchmark("survival_bands", runs=40)
-def lines_of_bands() -> Iterator[Line]:
-    """Coverage of survival bands, on two simulations."""
-    sizes = (500, 5_000, 50_000)
-    for name, n, epsilon in product(SIMULATIONS, sizes, (0.3, 1.0, 4.0)):
-        place = {"simulation": name, "n": n, "epsilon": epsilon}
-        score = partial(hazards, name, n, epsilon, "replace_one")
-        runs = 10 if n == sizes[-1] else None
-        yield line(place, "bands", score, METRICS, private=True, most_runs=runs)
-        score = partial(kaplan_meier, name, n, epsilon, "replace_one")
-        yield line(place, "life table alone", score, METRICS, private=True)
+def lines_of_bands(
+    simulations: str = "linear,weibull",
+    adjacencies: str = "replace_one,zero_out",
+    sizes: str = "500,5000,50000",
+) -> Iterator[Line]:
+    """Coverage of survival bands, on two simulations or on many designs."""
+    settings = (
+        adjacencies.split(","),
+        simulations.split(","),
+        map(int, sizes.split(",")),
+    )
+    cells = product(*settings, (0.3, 1.0, 4.0))
+    for adjacency, name, n, epsilon in cells:
+        place = {"simulation": name, "n": n, "epsilon": epsilon, "adjacency": adjacency}
+        runs = 10 if n >= 50_000 else None
+        for method in (hazards, kaplan_meier):
+            label = "bands" if method is hazards else "life table alone"
+            score = partial(method, name, n, epsilon, adjacency)
+            yield line(place, label, score, METRICS, private=True, most_runs=runs)
 
 
 @benchmark("survival_constants", runs=6)
-def lines_of_weights() -> Iterator[Line]:
-    """Other constants of a descent on hazards: weight of intervals, clip of rows."""
-    settings = {"_INTERVALS": (0.2, 0.5, 1.0), "_ROOM": (1.0, 1.4, 1.8)}
-    cases = (("linear", 20_000), ("weibull", 20_000), ("weibull", 2_000))
-    for constant, (name, n) in product(settings, cases):
-        for value, epsilon in product(settings[constant], (0.3, 1.0, 4.0)):
-            place = {"constant": constant, "value": value, "simulation": name}
-            score = partial(_changed, constant, value, name, n, epsilon)
-            at = place | {"n": n, "epsilon": epsilon}
+def lines_of_constants(
+    constants: str = "_INTERVALS,_ROOM,_PRIOR", sizes: str = "500,5000,20000"
+) -> Iterator[Line]:
+    """Constants of survival models, on many designs: curves and bands."""
+    values = {
+        "_INTERVALS": (0.2, 0.5, 1.0),
+        "_ROOM": (1.0, 1.2, 1.4),
+        "_PRIOR": (2.0, 4.0, 10.0),
+    }
+    for constant, n in product(constants.split(","), map(int, sizes.split(","))):
+        for value, epsilon in product(values[constant], (0.3, 1.0, 4.0)):
+            at = {"constant": constant, "value": value, "n": n, "epsilon": epsilon}
+            score = partial(_changed, constant, value, n, epsilon)
             yield line(at, "hazards", score, METRICS, private=True)
 
 
-def _changed(
-    constant: str, value: float, name: str, n: int, epsilon: float, seed: int
-) -> Any:
+def _changed(constant: str, value: float, n: int, epsilon: float, seed: int) -> Any:
     with patch.object(_hazards, constant, value):
-        return hazards(name, n, epsilon, "replace_one", seed)
+        return hazards("designs", n, epsilon, "replace_one", seed)

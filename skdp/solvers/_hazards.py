@@ -318,7 +318,7 @@ _INTERVALS = 0.5
 # Clip of rows over that of the default. With 1.4 curves of 20,000 persons are nearer to
 # the truth (.022 in place of .031, epsilon 1, Weibull simulation there), but bands of
 # 5,000 persons cover .89 in place of .965.
-_ROOM = 1.4
+_ROOM = 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
