@@ -383,9 +383,11 @@ def lines_of_bands(
             yield line(place, label, score, METRICS, private=True, most_runs=runs)
 
 
-@benchmark("survival_constants", runs=6)
+@benchmark("survival_constants", runs=40)
 def lines_of_constants(
-    constants: str = "_INTERVALS,_ROOM,_PRIOR", sizes: str = "500,5000,20000"
+    constants: str = "_INTERVALS,_ROOM,_PRIOR",
+    sizes: str = "500,5000",
+    adjacency: str = "replace_one",
 ) -> Iterator[Line]:
     """Constants of survival models, on many designs: curves and bands."""
     values = {
@@ -396,10 +398,13 @@ def lines_of_constants(
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):
         for value, epsilon in product(values[constant], (0.3, 1.0, 4.0)):
             at = {"constant": constant, "value": value, "n": n, "epsilon": epsilon}
-            score = partial(_changed, constant, value, n, epsilon)
+            at["adjacency"] = adjacency
+            score = partial(_changed, constant, value, n, epsilon, adjacency)
             yield line(at, "hazards", score, METRICS, private=True)
 
 
-def _changed(constant: str, value: float, n: int, epsilon: float, seed: int) -> Any:
+def _changed(
+    constant: str, value: float, n: int, epsilon: float, adjacency: str, seed: int
+) -> Any:
     with patch.object(_hazards, constant, value):
-        return hazards("designs", n, epsilon, "replace_one", seed)
+        return hazards("designs", n, epsilon, adjacency, seed)

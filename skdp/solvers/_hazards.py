@@ -190,6 +190,11 @@ class Hazards(NamedTuple):
     curvature: FloatArray
     squares: FloatArray
 
+    def per_person(self, n_samples: float) -> tuple[tuple[float], tuple[float]]:
+        """Mean curvature, and mean square of a person's residuals, for a `Base`."""
+        curvature, squares = float(self.curvature.sum()), float(self.squares.sum())
+        return (curvature / n_samples,), (squares / n_samples,)
+
 
 @dataclass(frozen=True, eq=False)
 class LifeTable:
@@ -250,7 +255,8 @@ class LifeTable:
     def steady(self) -> FloatArray:
         """The rates, drawn to their mean by the part of their spread that is noise."""
         mean = float(self._mean @ self.rates)
-        return np.clip(mean + self._kept * (self.rates - mean), _LEAST, _MOST)
+        drawn = mean + self._kept * (self.rates - mean)
+        return np.asarray(np.clip(drawn, _LEAST, _MOST))
 
     @property
     def steady_noise(self) -> FloatArray:
@@ -369,10 +375,7 @@ class HazardDescent(CentredDescent):
         table = LifeTable.of(released, n, n_intervals)
         start = table.hazards(0.0)
         logs = tuple(start.logs.tolist())
-        bends, squares = (
-            (float(each.sum()) / n,) for each in (start.curvature, start.squares)
-        )
-        return HazardBase(logs, logs, 1.0, 1.0, 1.0, bends, squares, table=table)
+        return HazardBase(logs, logs, 1.0, 1.0, 1.0, *start.per_person(n), table=table)
 
     def run(self, answers: Answers, objective: Any, progress: Progress) -> Solution:
         found = super().run(answers, objective, progress)
@@ -406,53 +409,63 @@ class HazardSolution(CentredSolution):
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
-        """Section "Bands" of the proof page derives the numbers."""
-        kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
-        base, n = noise.base, noise.n_samples
-        assert isinstance(base, HazardBase)
-        assert isinstance(rows, CentredStates)
-        parts = rows.principal()
-        weights = rows.along(parts, solution.found.mean[:, 0])
-        spreads = np.concatenate([part.spreads for part in parts])
-        # Rows that are longer than 1 are clipped to it.
-        spreads = spreads / max(float(spreads.sum()), 1.0)
-        now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
-        bends, squares = (
-            (float(each.sum()) / n,) for each in (now.curvature, now.squares)
-        )
-        run = replace(noise, base=replace(base, curvature=bends, squares=squares))
-        learned = -np.expm1(-noise.flow * bends[0] * spreads)
-        by_chance = run.variance(spreads)[:, 0]
-        # The effects of a typical row have a prior variance of 1.
-        prior = 1 / max(float(spreads.sum()), 1e-300)
-        signal = prior * learned**2
-        expected = np.maximum(signal + by_chance, 1e-300)
-        known = (signal / expected) ** 2
-        seen = np.sum(signal * (weights**2 - by_chance) / expected**2)
-        degrees = _PRIOR + float(known.sum())
-        prior *= (_PRIOR + max(float(seen), 0.0)) / degrees
-        variances = kept**2 * by_chance + prior * (1 - kept * learned) ** 2
-        ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
-        pairs = zip(parts, np.split(variances, ends), strict=True)
-        norm = rows.centring.norm
-        of_states = [(norm * part.places) ** 2 @ variance for part, variance in pairs]
-        # The same for the intervals; what is not learned follows from the table.
-        table, square = base.table, noise.paces[0].intercept_weight ** 2
-        bend = square * now.curvature / n
-        learned = -kept * np.expm1(-noise.flow * bend)
-        moved = now.logs - np.array(base.constant)
-        constant = solution.constant + (1 - learned) * moved
-        hazard = np.exp(constant)
-        of_sample = learned**2 * now.squares / np.maximum(now.curvature**2, 1e-300)
-        of_sample += (1 - learned) ** 2 / (table.exposed * table.steady)
-        of_steps = kept**2 * square * noise._of_noise(bend)
-        of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
-        of_times = np.cumsum(hazard**2 * (of_sample + of_steps))
-        of_times += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
+        """Section "What a band counts" of the proof page derives the numbers."""
+        of_states, degrees, now = _of_effects(solution)
+        constant, of_times = _of_intervals(solution, now)
         facts = vars(solution) | {"constant": constant}
-        return cls(
-            **facts,
-            of_states=np.concatenate(of_states),
-            of_times=of_times / np.cumsum(hazard) ** 2,
-            degrees=degrees,
-        )
+        return cls(**facts, of_states=of_states, of_times=of_times, degrees=degrees)
+
+
+def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
+    """Variance of each state's effect, its degrees of freedom, and the hazards."""
+    kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
+    base, n = noise.base, noise.n_samples
+    assert isinstance(base, HazardBase)
+    assert isinstance(rows, CentredStates)
+    parts = rows.principal()
+    weights = rows.along(parts, solution.found.mean[:, 0])
+    spreads = np.concatenate([part.spreads for part in parts])
+    # Rows that are longer than 1 are clipped to it.
+    spreads = spreads / max(float(spreads.sum()), 1.0)
+    now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
+    curvature, squares = now.per_person(n)
+    run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
+    learned = -np.expm1(-noise.flow * curvature[0] * spreads)
+    by_chance = run.variance(spreads)[:, 0]
+    # The effects of a typical row have a prior variance of 1.
+    prior = 1 / max(float(spreads.sum()), 1e-300)
+    signal = prior * learned**2
+    expected = np.maximum(signal + by_chance, 1e-300)
+    known = float(np.sum((signal / expected) ** 2))
+    seen = float(np.sum(signal * (weights**2 - by_chance) / expected**2))
+    degrees = _PRIOR + known
+    prior *= (_PRIOR + max(seen, 0.0)) / degrees
+    variances = kept**2 * by_chance + prior * (1 - kept * learned) ** 2
+    ends, norm = np.cumsum([len(part.spreads) for part in parts]), rows.centring.norm
+    pairs = zip(parts, np.split(variances, ends[:-1]), strict=True)
+    found = [(norm * part.places) ** 2 @ variance for part, variance in pairs]
+    return np.concatenate(found), degrees, now
+
+
+def _of_intervals(
+    solution: CentredSolution, now: Hazards
+) -> tuple[FloatArray, FloatArray]:
+    """Log-hazards with what the table adds, and the variance of their sums' logarithms.
+
+    What the descent has not learned of an interval follows from the table.
+    """
+    kept, noise = solution.found.kept, solution.found.noise
+    base, square = noise.base, noise.paces[0].intercept_weight ** 2
+    assert isinstance(base, HazardBase)
+    table, bend = base.table, square * now.curvature / noise.n_samples
+    learned = -kept * np.expm1(-noise.flow * bend)
+    moved = (1 - learned) * (now.logs - np.array(base.constant))
+    constant = solution.constant + moved
+    hazard = np.exp(constant)
+    of_sample = learned**2 * now.squares / np.maximum(now.curvature**2, 1e-300)
+    of_sample += (1 - learned) ** 2 / (table.exposed * table.steady)
+    of_steps = kept**2 * square * noise._of_noise(bend)
+    of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
+    variance = np.cumsum(hazard**2 * (of_sample + of_steps))
+    variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
+    return constant, variance / np.cumsum(hazard) ** 2
