@@ -212,7 +212,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
             self._of_states, self._of_times = found.of_states, found.of_times
-            self._degrees = found.degrees
+            self._degrees, self._typical = found.degrees, found.typical
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
             self.life_table_ = pd.DataFrame({"time": self.times_} | shown)
@@ -310,9 +310,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits of `predict_survival_function`.
 
-        They count the sample, the privacy noise, and effects that noise hides, as far
-        as the prior of the descent expects such effects. Columns are taken to be
-        independent. ``docs/guide/survival.md`` has their measured coverage.
+        They count the sample, the privacy noise, and effects that the descent has not
+        learned, whose size is estimated from the learned ones and a prior. Columns are
+        taken to be independent. ``docs/guide/survival.md`` has the measured coverage,
+        and ``docs/proofs/survival.md`` the formulas.
 
         Parameters
         ----------
@@ -324,12 +325,16 @@ class DPDiscreteTimeSurvival(DPEstimator):
         lower, upper : ndarray of shape (n_samples, n_intervals)
         """
         level = check_real("level", level, low=0.0, high=1.0, high_open=True)
-        total = np.cumsum(np.exp(self._raw(X)), axis=1)
-        encoding = self.encoder_._encoding
+        raw, encoding = self._raw(X), self.encoder_._encoding
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
-        variance = centred.variance_of(self._of_states)[:, None] + self._of_times
+        # Weights fit rows that the clip shortens by a typical factor.
+        effects = raw[:, 0] - self.intercept_[0] - float(self.coef_[0] @ self.center_)
+        variance = ((self._typical / centred.factor - 1) * effects) ** 2
+        variance += centred.variance_of(self._of_states)
+        variance = variance[:, None] + self._of_times
+        total = np.cumsum(np.exp(raw), axis=1)
         reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)

@@ -242,7 +242,7 @@ class LifeTable:
     @property
     def _mean(self) -> FloatArray:
         """Weights of the intervals in the mean rate."""
-        return self.exposed / self.exposed.sum()
+        return np.asarray(self.exposed / self.exposed.sum())
 
     @property
     def _kept(self) -> float:
@@ -401,23 +401,27 @@ class HazardSolution(CentredSolution):
         Variance of the logarithm of the cumulated hazard at the end of each interval.
     degrees : float
         Degrees of freedom of these variances.
+    typical : float in (0, 1]
+        Factor by which the clip shortens a row of root mean square length.
     """
 
     of_states: FloatArray
     of_times: FloatArray
     degrees: float
+    typical: float
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
         """Section "What a band counts" of the proof page derives the numbers."""
-        of_states, degrees, now = _of_effects(solution)
+        effects = _of_effects(solution)
+        now = effects.pop("hazards")
         constant, of_times = _of_intervals(solution, now)
         facts = vars(solution) | {"constant": constant}
-        return cls(**facts, of_states=of_states, of_times=of_times, degrees=degrees)
+        return cls(**facts, of_times=of_times, **effects)
 
 
-def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
-    """Variance of each state's effect, its degrees of freedom, and the hazards."""
+def _of_effects(solution: CentredSolution) -> dict[str, Any]:
+    """Variance of each state's effect, and what else follows; and the hazards."""
     kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
     base, n = noise.base, noise.n_samples
     assert isinstance(base, HazardBase)
@@ -426,7 +430,8 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     weights = rows.along(parts, solution.found.mean[:, 0])
     spreads = np.concatenate([part.spreads for part in parts])
     # Rows that are longer than 1 are clipped to it.
-    spreads = spreads / max(float(spreads.sum()), 1.0)
+    typical = 1 / math.sqrt(max(float(spreads.sum()), 1.0))
+    spreads = typical**2 * spreads
     now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
     curvature, squares = now.per_person(n)
     run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
@@ -444,7 +449,12 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     ends, norm = np.cumsum([len(part.spreads) for part in parts]), rows.centring.norm
     pairs = zip(parts, np.split(variances, ends[:-1]), strict=True)
     found = [(norm * part.places) ** 2 @ variance for part, variance in pairs]
-    return np.concatenate(found), degrees, now
+    return {
+        "of_states": np.concatenate(found),
+        "degrees": degrees,
+        "typical": typical,
+        "hazards": now,
+    }
 
 
 def _of_intervals(
