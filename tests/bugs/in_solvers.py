@@ -478,6 +478,16 @@ BUGS: list[Bug] = [
         (PERSONS,),
     ),
     Bug(
+        "the hazards of a life table forget that persons at high risk leave first",
+        "model",
+        HAZARDS,
+        "hazard = np.exp(math.sqrt(variance) * _EFFECTS)",
+        "hazard = np.exp(0.0 * _EFFECTS)",
+        (
+            f"{TEST_SURVIVAL}::test_hazards_of_a_table_are_those_of_persons_without_effects",
+        ),
+    ),
+    Bug(
         "an event beyond the horizon counts as one at the horizon",
         "model",
         "skdp/linear_model/_survival.py",

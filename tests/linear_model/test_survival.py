@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -169,6 +170,40 @@ def test_a_table_without_noise_is_the_actuaries():
     assert np.allclose(table.exposed, [9, 4])
     assert np.allclose(table.events, [4, 1])
     assert np.allclose(table.shown()["survival"], np.cumprod([5 / 9, 3 / 4]))
+
+
+def test_hazards_of_a_table_are_those_of_persons_without_effects():
+    # Log-hazards have deviation 1, and persons at high risk leave first.
+    rng = np.random.default_rng(0)
+    time = rng.exponential(np.exp(-rng.normal(size=40_000)) / 0.3)
+    y = np.where(time <= N, np.ceil(time), -N)
+    counts = np.bincount((y + N).astype(int), minlength=2 * N + 1)
+    table = LifeTable.of(Released(counts.astype(float), 0.0, 0.0), len(y), N)
+    # Each has a standard error of at most .04.
+    assert np.allclose(table.hazards(1.0).logs, math.log(0.3), atol=6 * 0.04)
+    assert np.ptp(table.hazards(0.0).logs) > 0.5
+    left = np.exp(-np.cumsum(np.exp(table.hazards(0.0).logs)))
+    assert np.allclose(left, np.cumprod(1 - table.rates))
+
+
+def test_curvature_and_squares_are_those_of_the_gradients_of_persons():
+    rng = np.random.default_rng(0)
+    raw, n = rng.normal(math.log(0.3), 1.0, (40_000, 1)), 40_000
+    time = rng.exponential(np.exp(-raw[:, 0]))
+    y = np.where(time <= N, np.ceil(time), -N)
+    counts = np.bincount((y + N).astype(int), minlength=2 * N + 1)
+    table = LifeTable.of(Released(counts.astype(float), 0.0, 0.0), n, N)
+    curvature, squares = table.hazards(1.0).per_person(n)
+
+    def sums(moved):
+        """Sum of each person's residuals, if all log-hazards move."""
+        rows = SimpleNamespace(raw=lambda weights: raw + 1.0 + moved)
+        return query_at(np.zeros((D + N, 1)))._residuals(rows, y).sum(axis=1)
+
+    # The means over 40,000 persons have errors of less than 1 %.
+    slope = np.mean(sums(0.05) - sums(-0.05)) / 0.1
+    assert abs(squares[0] / np.mean(sums(0.0) ** 2) - 1) < 6 * 0.01
+    assert abs(curvature[0] / slope - 1) < 6 * 0.01
 
 
 def covered(n, epsilon, n_fits, n_rows=200):
