@@ -257,7 +257,7 @@ def _scores(
 
 def _of_all(simulation: Simulation, low: Any, high: Any) -> float:
     """Share of the ends of intervals at which limits hold the mean survival."""
-    risk = simulation.drawn(20_000, 10**7).risk
+    risk = simulation.drawn(200_000, 10**7).risk
     mean = simulation.survival(risk).mean(axis=0)
     return float(np.mean((low <= mean) & (mean <= high)))
 

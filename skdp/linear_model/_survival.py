@@ -212,7 +212,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
             self._of_states, self._of_times = found.of_states, found.of_times
-            self._degrees, self._typical = found.degrees, found.typical
+            self._degrees = found.degrees
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
             self.life_table_ = pd.DataFrame({"time": self.times_} | shown)
@@ -325,16 +325,12 @@ class DPDiscreteTimeSurvival(DPEstimator):
         lower, upper : ndarray of shape (n_samples, n_intervals)
         """
         level = check_real("level", level, low=0.0, high=1.0, high_open=True)
-        raw, encoding = self._raw(X), self.encoder_._encoding
+        encoding = self.encoder_._encoding
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
-        # Weights fit rows that the clip shortens by a typical factor.
-        effects = raw[:, 0] - self.intercept_[0] - float(self.coef_[0] @ self.center_)
-        variance = ((self._typical / centred.factor - 1) * effects) ** 2
-        variance += centred.variance_of(self._of_states)
-        variance = variance[:, None] + self._of_times
-        total = np.cumsum(np.exp(raw), axis=1)
+        variance = centred.variance_of(self._of_states)[:, None] + self._of_times
+        total = np.cumsum(np.exp(self._raw(X)), axis=1)
         reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)

@@ -401,27 +401,23 @@ class HazardSolution(CentredSolution):
         Variance of the logarithm of the cumulated hazard at the end of each interval.
     degrees : float
         Degrees of freedom of these variances.
-    typical : float in (0, 1]
-        Factor by which the clip shortens a row of root mean square length.
     """
 
     of_states: FloatArray
     of_times: FloatArray
     degrees: float
-    typical: float
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
         """Section "What a band counts" of the proof page derives the numbers."""
-        effects = _of_effects(solution)
-        now = effects.pop("hazards")
+        of_states, degrees, now = _of_effects(solution)
         constant, of_times = _of_intervals(solution, now)
         facts = vars(solution) | {"constant": constant}
-        return cls(**facts, of_times=of_times, **effects)
+        return cls(**facts, of_states=of_states, of_times=of_times, degrees=degrees)
 
 
-def _of_effects(solution: CentredSolution) -> dict[str, Any]:
-    """Variance of each state's effect, and what else follows; and the hazards."""
+def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
+    """Variance of each state's effect, its degrees of freedom, and the hazards."""
     kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
     base, n = noise.base, noise.n_samples
     assert isinstance(base, HazardBase)
@@ -430,8 +426,7 @@ def _of_effects(solution: CentredSolution) -> dict[str, Any]:
     weights = rows.along(parts, solution.found.mean[:, 0])
     spreads = np.concatenate([part.spreads for part in parts])
     # Rows that are longer than 1 are clipped to it.
-    typical = 1 / math.sqrt(max(float(spreads.sum()), 1.0))
-    spreads = typical**2 * spreads
+    spreads = spreads / max(float(spreads.sum()), 1.0)
     now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
     curvature, squares = now.per_person(n)
     run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
@@ -449,12 +444,7 @@ def _of_effects(solution: CentredSolution) -> dict[str, Any]:
     ends, norm = np.cumsum([len(part.spreads) for part in parts]), rows.centring.norm
     pairs = zip(parts, np.split(variances, ends[:-1]), strict=True)
     found = [(norm * part.places) ** 2 @ variance for part, variance in pairs]
-    return {
-        "of_states": np.concatenate(found),
-        "degrees": degrees,
-        "typical": typical,
-        "hazards": now,
-    }
+    return np.concatenate(found), degrees, now
 
 
 def _of_intervals(
