@@ -326,7 +326,7 @@ _INTERVALS = 0.5
 # and curves of 500 persons are not; but with 1.4 bands of 500 persons cover .91 to .92
 # at epsilon 1, with 1.2 .94 (25 fits: `python -m benchmarks survival_constants --runs 25
 # --set constants=_ROOM`, and with `--set adjacency=zero_out`).
-_ROOM = 1.2
+_ROOM = 1.4
 
 
 @dataclass(frozen=True, kw_only=True)
