@@ -316,16 +316,15 @@ class LifeTable:
 
 # Wanted noise in the part of all persons who have the event in an interval.
 _TABLE = SideQuestion(0.003, 0.04, 0.25)
-# Weight of an interval over a feature of norm 1. With 0.2, late intervals stay near the
-# life table, whose rates fall as persons at high risk leave: 95 % bands covered .67 in
-# place of .92 of the last interval (`python -m benchmarks survival_constants`, epsilon
-# 1). With 1, the noise in the weights is a quarter larger.
+# Weight of an interval over a feature of norm 1. With 0.2 intervals are learned later,
+# and with 1 the noise in the weights is a quarter larger.
 _INTERVALS = 0.5
-# Clip of rows over that of the default. On many designs, over replace_one and zero_out,
-# curves of 5,000 persons are .001 to .004 nearer to the truth with 1.4 than with 1.0,
-# and curves of 500 persons are not; but with 1.4 bands of 500 persons cover .91 to .92
-# at epsilon 1, with 1.2 .94 (25 fits: `python -m benchmarks survival_constants --runs 25
-# --set constants=_ROOM`, and with `--set adjacency=zero_out`).
+# Clip of rows over that of the default. In many designs curves of 5,000 persons are off
+# by .069, .050 and .037 at epsilon .3, 1 and 4, with 1.0 by .073, .052 and .039; those
+# of 500 persons differ by less than their errors (replace_one, 25 fits: `python -m
+# benchmarks survival_constants --runs 25 --set constants=_ROOM`). With 1.2 bands of
+# 50,000 persons in the linear simulation cover .92 (replace_one) and .88 (zero_out) at
+# epsilon 4, because rows are clipped unequally (5 fits: `survival_bands`).
 _ROOM = 1.4
 
 
