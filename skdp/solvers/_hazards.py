@@ -389,7 +389,8 @@ class HazardDescent(CentredDescent):
 # The prior of the variance of effects counts as much as so many effects without noise.
 # Bands of 500 persons, in many designs, cover .96, .93 and .95 at epsilon .3, 1 and 4;
 # with 2 they cover .97, .94 and .95, and with 10 .92, .93 and .93 (40 fits: `python -m
-# benchmarks survival_constants --set constants=_PRIOR --set sizes=500`).
+# benchmarks survival_constants --set constants=_PRIOR --set sizes=500`, with a _ROOM of
+# 1.2).
 _PRIOR = 4.0
 
 
