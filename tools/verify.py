@@ -518,7 +518,7 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
     wrong = []
     if (len(rows), link) != terms[6:8]:
         wrong.append("the chain of digests is broken: a release was changed or removed")
-    spent, (c, d) = np.zeros(3), terms[8:]  # epsilon, delta, mu^2; what is set aside
+    spent, (c, d) = np.zeros(3), terms[8:]  # epsilon, delta, mu^2; the reserve
     for number, _, _, _, _, event, text in rows:
         booked, leaves = read_json(text), worlds(read_json(event), relation)
         if "is_void" in booked:
@@ -537,7 +537,7 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
     a, lost, mu_squared = spent
     limits = (c, d) if mu_squared else (cap, cap_delta)
     if a > limits[0] * (1 + SMALL) or lost > limits[1] * (1 + SMALL):
-        wrong.append("the charges exceed what is set aside for them")
+        wrong.append("the charges exceed the reserve for them")
     left, at_cap = cap_delta - d, gaussian(math.sqrt(mu_squared), cap - c)
     if mu_squared and not (left > 0 and at_cap <= left * (1 + SMALL)):
         wrong.append("the charges exceed the cap")

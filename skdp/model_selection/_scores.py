@@ -28,7 +28,7 @@ from skdp._checks import check_real, explained
 from skdp._fit import PlannedFit, Progress, Question, ReleasedT, Statistics, fit
 from skdp._input import check_rows, check_targets, without_data
 from skdp._shared_docs import fill_docs
-from skdp._show import card
+from skdp._show import card, wrapped
 from skdp._users import Users, UsersToFit
 from skdp.io._passes import shown_to
 from skdp.io._scores import SourceScores, scores_of
@@ -94,7 +94,7 @@ class PrivateScore:
         return f"{self.scoring} = {self.value:.6g} ({error})"
 
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self.privacy!r}"
+        return f"{self._headline()}\n{wrapped(self.privacy.statement())}"
 
     def _repr_html_(self) -> str:
         return card(self._headline(), below=[self.privacy._repr_html_()])
@@ -562,7 +562,7 @@ class PrivateComparison:
         )
 
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self.privacy_!r}"
+        return f"{self._headline()}\n{wrapped(self.privacy_.statement())}"
 
     def _repr_html_(self) -> str:
         return card(self._headline(), below=[self.privacy_._repr_html_()])

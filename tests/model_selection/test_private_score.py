@@ -316,7 +316,7 @@ def test_what_a_score_shows():
     score = private_score(model, X, y, epsilon=1.0)
     assert 0 <= float(score) <= 1
     assert score.scoring == "accuracy"
-    assert score.privacy.statement() in repr(score)
+    assert score.privacy.statement() in repr(score).replace("\n", " ")
     assert "accuracy = " in repr(score)
     assert "standard error: 0.0071" in repr(score)
     assert "<table>" in score._repr_html_()

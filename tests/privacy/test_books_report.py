@@ -41,7 +41,7 @@ def test_report_says_what_the_ledger_holds(used, capsys):
         "unit record",
         "replace_one: one record is replaced by any other",
         "cap           epsilon 10, delta 1e-06",
-        "set aside     epsilon 0, delta 5e-07",
+        "reserve       epsilon 0, delta 5e-07",
         *(f"{one.committed_at}  {one.label}" for one in used.spends()),
         f"With Gaussian noise: it costs epsilon {alone:.4g} at delta 1e-06 by itself",
         "With Gaussian noise and a pure mechanism",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from skdp._checks import check_bool, check_choice, check_real, explained
 from skdp._configured import warn_of_version
 from skdp._quiet import warn
-from skdp._show import Display, card, gauge
+from skdp._show import Display, aligned, card, gauge
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy.accounting._calibrate import Budget, epsilon_of
 from skdp.privacy.accounting._codec import event_to_json
@@ -87,7 +87,7 @@ def _named(charge: Charge) -> str:
 def sufficient_reserve(
     cap: Budget, booked: Sequence[tuple[Event, float]], event: Event, delta: float
 ) -> Charge | None:
-    """Amounts to set aside with which a ledger would have had room for all events.
+    """A reserve with which a ledger would have had room for all events.
 
     `booked` holds the earlier events and the deltas of their fits. The result is None
     if no such amounts are found; long ledgers are not searched.
@@ -189,12 +189,12 @@ class BudgetLedger:
         Whether fits with a random_state or ``epsilon=inf`` are recorded, as infinite
         events, instead of refused. The total is inf after the first of them.
     reserve_epsilon : float in [0, epsilon], default=0.0
-        Part of epsilon that is set aside for costs that do not add up in squares: pure
+        Part of epsilon that is reserved for costs that do not add up in squares: pure
         releases and searches by random stopping after the first Gaussian fit, and a
         part of the cost of objective perturbation. Public, and fixed when the ledger is
         made.
     reserve_delta : float in [0, delta] or None, default=None
-        Part of delta that is set aside for fits on samples, objective perturbation and
+        Part of delta that is reserved for fits on samples, objective perturbation and
         searches by random stopping. None: half of delta, which costs Gaussian fits 3 to
         8 percent of mu. With 0 Gaussian fits lose nothing.
 
@@ -333,7 +333,7 @@ class BudgetLedger:
         ----------
         event : Event
         adjacency : str
-            The relation for which the event was declared.
+            The adjacency for which the event was declared.
         budget : Budget
             The epsilon and delta that the fit asks for. The delta is charged if the
             event must be charged as one (epsilon, delta)-DP release; the epsilon is
@@ -476,7 +476,7 @@ class BudgetLedger:
             One row per fit: number, time, label, the epsilon and delta that the fit
             asked for, the event as JSON, the epsilon of this event alone and the
             running total, both at the cap's delta, and the charge: epsilon and delta
-            out of the amounts set aside, and mu.
+            out of the reserve, and mu.
         """
         import pandas as pd
 
@@ -549,24 +549,33 @@ class BudgetLedger:
         following = f"next release: {next_within(state)}. {_COUNTS}"
         return f"{text}): total so far: {total}; {following}"
 
+    def __str__(self) -> str:
+        rows, _ = self._shown()
+        return f"BudgetLedger {self.path}\n{aligned(rows.items(), 14)}"
+
     def _repr_html_(self) -> str:
+        rows, share = self._shown()
+        bar = [] if share is None else [gauge(share)]
+        is_good = share is not None and share < 1
+        title = f"BudgetLedger {self.path}"
+        return card(title, rows.items(), is_good=is_good, below=bar)
+
+    def _shown(self) -> tuple[dict[str, str], float | None]:
+        """Names and values, and the fraction that is spent: None if unreadable."""
         rows = {
             "cap": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
             "adjacency": f"{self.adjacency}, unit: one {self.unit}",
             "data set": self.dataset or "(no label)",
         }
-        title = f"BudgetLedger {self.path}"
         try:
             entries = self._books.read()
             state = self._state(entries)
         except (LedgerError, OSError) as error:
-            rows["unreadable"] = str(error)
-            return card(title, rows.items(), is_good=False)
+            return rows | {"unreadable": str(error)}, None
         rows["total so far"] = total_of(state, len(entries.rows))
         rows["next release"] = next_within(state)
         rows["covers"] = _COUNTS
-        share = state.spent_epsilon() / self.epsilon
-        return card(title, rows.items(), is_good=share < 1, below=[gauge(share)])
+        return rows, state.spent_epsilon() / self.epsilon
 
     def _warn_of_neighbours(self) -> None:
         """Warn if the user may have meant another ledger in the same folder."""
@@ -602,7 +611,7 @@ class BudgetLedger:
         return state_of(self._books.terms, entries)
 
     def _hint(self, entries: LedgerEntries, event: Event, delta: float) -> str:
-        """A sentence on amounts set aside that would have sufficed, or no text."""
+        """A sentence on a reserve that would have sufficed, or no text."""
         if len(entries.rows) > MOST_SEARCHED:
             return ""
         booked = [(spend.event, spend.delta) for spend in entries.spends()]

@@ -144,7 +144,7 @@ def as_text(signed: dict[str, Any]) -> str:
     aside = told["set_aside"]
     lines = [
         *_head(told),
-        f"set aside     epsilon {aside['epsilon']:g}, delta {aside['delta']:g}",
+        f"reserve       epsilon {aside['epsilon']:g}, delta {aside['delta']:g}",
         "",
     ]
     for one in told["releases"]:
@@ -176,7 +176,7 @@ def _head(told: dict[str, Any]) -> list[str]:
     cap = told["cap"]
     return [
         f"data set      {told['dataset'] or '(no label)'}, unit {told['unit']}",
-        f"relation      {told['adjacency']}: {told['adjacency_means']}",
+        f"adjacency     {told['adjacency']}: {told['adjacency_means']}",
         f"cap           epsilon {cap['epsilon']:g}, delta {cap['delta']:g}, for all "
         "releases together",
         f"total so far  {told['total']}",
