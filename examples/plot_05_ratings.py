@@ -66,7 +66,10 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 def by_value(epsilon):
     """Protects the value of each rating."""
     return DPMatrixFactorization(
-        epsilon, privacy_unit="rating_value", rating_bounds=(1, 5)
+        epsilon,
+        delta=1 / len(y) ** 2,
+        privacy_unit="rating_value",
+        rating_bounds=(1, 5),
     ).fit(X, y)
 
 
@@ -153,7 +156,7 @@ for level, line, label in (
 axes.set_xscale("log")
 axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
 axes.minorticks_off()
-axes.set_xlabel("epsilon, logarithmic (delta = 1e-6)")
+axes.set_xlabel("epsilon, logarithmic (delta: 1/n² for ratings, 1e-6 for users)")
 axes.set_ylabel("root mean square error in stars, test")
 axes.grid(axis="y", color="0.92")
 axes.legend(fontsize=9)

@@ -14,7 +14,7 @@ import numpy as np
 
 from skdp._checks import check_count
 
-# -------------------------------------------------------------------- Text for terminals
+# ------------------------------------------------------------------ Text for terminals
 
 
 _LINE = 88  # characters
