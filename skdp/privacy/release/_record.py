@@ -396,11 +396,11 @@ def _short(value: Any) -> str:
 
 def _describe(event: dict[str, Any]) -> str:
     """An event in one line; a composed event part by part."""
-    parts = _flat(event)
-    if all(part["event"] == "gaussian" for part in parts):
-        return "gaussian, noise_multiplier " + ", ".join(map(_times, parts))
+    leaves = _flat(event)
+    if all(leaf["event"] == "gaussian" for leaf in leaves):
+        return "gaussian, noise_multiplier " + ", ".join(map(_times, leaves))
     if event["event"] == "composed":
-        return "; ".join(map(_describe, parts))
+        return "; ".join(map(_describe, leaves))
     if event["event"] == "parallel":
         parts = "; ".join(_describe(part) for part in event["parts"])
         return f"in parallel, on disjoint sets of records: ({parts})"
