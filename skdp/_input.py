@@ -160,8 +160,8 @@ def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
         )
     y = without_data(
         lambda: _target_column(X, y),
-        "The y argument must be one column of real numbers. Got something else. Fit "
-        "one model for each target.",
+        "The y argument must be one column of real numbers. Got something else. For "
+        "labels use a classifier; fit one model for each target.",
     )
     if not np.isfinite(y).all():
         raise ValueError(
@@ -349,6 +349,10 @@ def raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
         first = text.partition("\n")[0]
         remedy = _CLIP_INFINITY if "infinity" in first else _IMPUTE_NAN
         raise kind(f"{first} {remedy}")
+    if text.startswith("y should be a 1d array, got an array of shape ()"):
+        raise kind(f"{text} Pass the column itself, as frame.pop(name), not its name.")
+    if text.startswith("Unknown label type"):
+        raise kind(f"{text} Use a regressor, such as DPLinearRegression.")
     if text.startswith(_SAFE_MESSAGES):
         raise kind(text)
     raise kind(otherwise)

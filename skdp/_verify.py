@@ -576,6 +576,9 @@ def main(paths: list[str]) -> int:
             found = check_ledger(path) if is_ledger else check_record(read_json(data))
             status = max(status, 0 if found[0] else 1)
             print(f"{path}: " + "\n".join(found[1]), flush=True)
+        except json.JSONDecodeError:
+            print(f"{path}: cannot be checked: no ledger, and no JSON of a privacy_")
+            status = 2
         except Exception as error:  # files may hold anything
             print(f"{path}: cannot be checked: {type(error).__name__}: {error}")
             status = 2

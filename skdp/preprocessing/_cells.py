@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from numbers import Real
+from os import PathLike
 from typing import Any, cast
 
 import numpy as np
@@ -38,7 +39,8 @@ TYPES: dict[str, Any] = {
     "date": (date, np.datetime64),
 }
 _REMEDIES = {
-    "number": "Convert it by a fixed rule, as pd.to_numeric, or declare what it holds.",
+    "number": "Convert it by a fixed rule, as pd.to_numeric, or declare what it holds: "
+    "for categories a list of strings.",
     "string": "1 is not '1': convert it with astype(str), or declare what it holds.",
     "boolean": "Convert it to bool, or declare what it holds.",
     "date": "Parse it to a date without a time zone, or declare what it holds.",
@@ -112,8 +114,9 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     if cells.is_missing.any() and not getattr(declared, "missing", False):
         raise ValueError(
             f"The column {name!r} must have no missing values (NaN, None, null), as "
-            "declared. Got some. Declare missing=True before fit, which costs nothing, "
-            "or fill them by a fixed rule."
+            f"declared. Got some. Declare {type(declared).__name__}(..., missing=True) "
+            "of skdp.columns before fit, which costs nothing, or fill them by a fixed "
+            "rule."
         )
     values = plain_values(cells, declared)
     distinct = cells.distinct if declared.kind == "string" else None
@@ -368,6 +371,12 @@ def open_table(
         raise TypeError(
             "The X argument must be a DataFrame of pandas or polars, or an array. Got "
             f"an instance of {type(X).__name__}. Collect or convert it first."
+        )
+    if isinstance(X, (str, PathLike)):
+        raise TypeError(
+            "The X argument must be a data frame or an array. Got the name of a file "
+            "or of something else. Read it first, for example with pd.read_csv, or "
+            "pass a source of skdp.io, such as ParquetSource."
         )
     if isinstance(declared, dict):
         raise TypeError(

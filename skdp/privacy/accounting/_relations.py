@@ -70,7 +70,11 @@ _OF_ROWS: dict[Relation, Adjacency] = {mine: own for own, mine in _OF_USERS.item
 
 def check_adjacency(value: Any) -> Adjacency:
     """Return `value` if it names an adjacency for records."""
-    return cast(Adjacency, check_choice("adjacency", value, ADJACENCIES))
+    remedy = (
+        "Use 'replace_one', the default, which puts another record in a record's "
+        "place, or 'zero_out', which leaves a record out."
+    )
+    return cast(Adjacency, check_choice("adjacency", value, ADJACENCIES, remedy=remedy))
 
 
 def check_table_relation(value: Any) -> TableRelation:
