@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
@@ -109,6 +110,7 @@ def check_rows(
     """
     remedy = _DECLARE_TEXT if hasattr(estimator, "columns") else _ENCODE_TEXT
     remedy = _IMPUTE_TEXT if allow_nan else remedy
+    refuse_path(X)
     _check_kind(X, remedy)
     if issparse(X):
         X = without_data(
@@ -186,6 +188,16 @@ def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
     return X, without_data(
         lambda: column_or_1d(y, warn=True), "The y argument must be one column."
     )
+
+
+def refuse_path(X: Any) -> None:
+    """Raise if `X` is text, such as the name of a file, and no table."""
+    if isinstance(X, (str, PathLike)):
+        raise TypeError(
+            "The X argument must be a data frame or an array. Got text or a path. Read "
+            "the file first, for example with pd.read_csv, or pass a source of "
+            "skdp.io, such as ParquetSource."
+        )
 
 
 def refuse_several_targets(y: Any, meta: str) -> None:

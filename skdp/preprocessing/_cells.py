@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from numbers import Real
-from os import PathLike
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ import pandas as pd
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from skdp._input import without_data
+from skdp._input import refuse_path, without_data
 from skdp.tables._columns import Dates, Declaration, Declared, Range
 
 # ------------------------------------------------------------------ Cells of one column
@@ -372,12 +371,7 @@ def open_table(
             "The X argument must be a DataFrame of pandas or polars, or an array. Got "
             f"an instance of {type(X).__name__}. Collect or convert it first."
         )
-    if isinstance(X, (str, PathLike)):
-        raise TypeError(
-            "The X argument must be a data frame or an array. Got the name of a file "
-            "or of something else. Read it first, for example with pd.read_csv, or "
-            "pass a source of skdp.io, such as ParquetSource."
-        )
+    refuse_path(X)
     if isinstance(declared, dict):
         raise TypeError(
             "The X argument must be a data frame if columns are declared by name. Got "
