@@ -520,15 +520,15 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
         wrong.append("the chain of digests is broken: a release was changed or removed")
     spent, (c, d) = np.zeros(3), terms[8:]  # epsilon, delta, mu^2; the reserve
     for number, _, _, _, _, event, text in rows:
-        booked, leaves = read_json(text), worlds(read_json(event), relation)
-        if "is_void" in booked:
+        charged, leaves = read_json(text), worlds(read_json(event), relation)
+        if "is_void" in charged:
             wrong.append(f"release {number} is not private, so no limit holds")
             break
-        charge = [booked[name] for name in ("epsilon", "delta", "mu_squared")]
+        charge = [charged[name] for name in ("epsilon", "delta", "mu_squared")]
         is_right = all(
-            type(x) in (int, float) and 0 <= x < math.inf for x in booked.values()
+            type(x) in (int, float) and 0 <= x < math.inf for x in charged.values()
         )
-        demand(is_right and len(booked) == 3, f"the charge of release {number}")
+        demand(is_right and len(charged) == 3, f"the charge of release {number}")
         if not all(covers(world, np.array(charge)) for world in leaves):
             wrong.append(f"release {number} is charged too little")
         if spent[2] == 0 < charge[2]:

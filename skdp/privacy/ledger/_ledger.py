@@ -85,17 +85,17 @@ def _named(charge: Charge) -> str:
 
 
 def sufficient_reserve(
-    cap: Budget, booked: Sequence[tuple[Event, float]], event: Event, delta: float
+    cap: Budget, earlier: Sequence[tuple[Event, float]], event: Event, delta: float
 ) -> Charge | None:
     """A reserve with which a ledger would have had room for all events.
 
-    `booked` holds the earlier events and the deltas of their fits. The result is None
+    `earlier` holds the earlier events and the deltas of their fits. The result is None
     if no such amounts are found; long ledgers are not searched.
     """
-    kinds = {event for event, _ in booked}
-    if len(booked) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
+    kinds = {event for event, _ in earlier}
+    if len(earlier) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
         return None
-    wanted = [*booked, (event, delta)]
+    wanted = [*earlier, (event, delta)]
     for reserve in _candidates(cap, event, delta):
         state = FilterState(cap, reserve)
         for one, at in wanted:
@@ -266,8 +266,8 @@ class BudgetLedger:
         )
         if not os.path.exists(self.path):
             self._warn_of_neighbours()
-            self._books.create()
-        entries = self._books.read()
+            self._store.create()
+        entries = self._store.read()
         if entries.rows:
             warn_of_version(
                 f"the ledger {self.path!r}",
@@ -353,7 +353,7 @@ class BudgetLedger:
         """
         self.check_accepts(adjacency=adjacency, is_private=_is_private(event))
         _check_adjacency_of(event, adjacency)
-        with self._books.appending() as (entries, writer):
+        with self._store.appending() as (entries, writer):
             state = self._state(entries)
             charge = state.charge_of(event, budget.delta)
             refused = state.after(charge).exhausted() if _is_private(event) else None
@@ -397,9 +397,9 @@ class BudgetLedger:
             Compute the cost of every event again, which takes a while for fits on
             samples, and raise `LedgerError` if an event was charged too little.
         """
-        spends = self._books.read().spends()
+        spends = self._store.read().spends()
         if check_bool("verify", verify):
-            wrong = underpaid(start_of(self._books.terms), spends)
+            wrong = underpaid(start_of(self._store.terms), spends)
             if wrong is not None:
                 raise LedgerError(
                     f"Every entry of the ledger {self.path!r} must be charged what its "
@@ -427,7 +427,7 @@ class BudgetLedger:
             At the cap's delta. If some fits were chosen after seeing other results,
             the guarantee is the cap, not this total.
         """
-        return Amount(self._state(self._books.read()).spent_epsilon(), self.delta)
+        return Amount(self._state(self._store.read()).spent_epsilon(), self.delta)
 
     def remaining(self, kind: Kind | None = None) -> Remaining:
         """The largest (epsilon, delta) of one more fit that the cap allows.
@@ -447,7 +447,7 @@ class BudgetLedger:
             for objective perturbation the largest cost depends on their parameters; a
             refusal reports their charge.
         """
-        state = self._state(self._books.read())
+        state = self._state(self._store.read())
         if kind is not None:
             check_choice("kind", kind, ("gaussian", "pure", "any"))
         return _remaining(state, kind)
@@ -460,7 +460,7 @@ class BudgetLedger:
         events : iterable of pairs of an Event and a delta
             The delta is that of the fit's budget.
         """
-        state = self._state(self._books.read())
+        state = self._state(self._store.read())
         for event, delta in events:
             state = state.charged(event, delta)
             if state.exhausted() is not None:
@@ -481,7 +481,7 @@ class BudgetLedger:
         import pandas as pd
 
         rows = []
-        for spend, state in history_of(self._books.terms, self._books.read()):
+        for spend, state in history_of(self._store.terms, self._store.read()):
             charge = spend.charge
             rows.append(
                 {
@@ -541,7 +541,7 @@ class BudgetLedger:
         if self.reserve_delta != self.delta / 2:
             text += f", reserve_delta={self.reserve_delta:g}"
         try:
-            entries = self._books.read()
+            entries = self._store.read()
             state = self._state(entries)
         except (LedgerError, OSError):
             return f"{text}): unreadable"
@@ -568,7 +568,7 @@ class BudgetLedger:
             "data set": self.dataset or "(no label)",
         }
         try:
-            entries = self._books.read()
+            entries = self._store.read()
             state = self._state(entries)
         except (LedgerError, OSError) as error:
             return rows | {"unreadable": str(error)}, None
@@ -594,7 +594,7 @@ class BudgetLedger:
         )
 
     @property
-    def _books(self) -> SpendStore:
+    def _store(self) -> SpendStore:
         terms = LedgerTerms(
             self.epsilon,
             self.delta,
@@ -608,14 +608,14 @@ class BudgetLedger:
         return SpendStore(self.path, terms)
 
     def _state(self, entries: LedgerEntries) -> FilterState:
-        return state_of(self._books.terms, entries)
+        return state_of(self._store.terms, entries)
 
     def _hint(self, entries: LedgerEntries, event: Event, delta: float) -> str:
         """A sentence on a reserve that would have sufficed, or no text."""
         if len(entries.rows) > MOST_SEARCHED:
             return ""
-        booked = [(spend.event, spend.delta) for spend in entries.spends()]
-        found = sufficient_reserve(self.cap, booked, event, delta)
+        earlier = [(spend.event, spend.delta) for spend in entries.spends()]
+        found = sufficient_reserve(self.cap, earlier, event, delta)
         if found is None:
             return ""
         return (
