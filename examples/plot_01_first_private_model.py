@@ -159,8 +159,8 @@ print("   (scikit-learn fits straight lines, the private model curves)")
 # What was promised
 # -----------------
 # Every fitted model carries the statement that one would sign.
-print("\n4. The privacy statement of the last model (the first part of privacy_)")
-print(indent(str(model.privacy_).partition("\n\n")[0], "   "))
+print("\n4. The privacy statement of the last model (the first lines of privacy_)")
+print(indent(str(model.privacy_).partition("\nMay be shown")[0], "   "))
 
 # %%
 # What was spent
@@ -168,7 +168,8 @@ print(indent(str(model.privacy_).partition("\n\n")[0], "   "))
 # The requested epsilons add up to 13 for each ledger. Gaussian noise adds up to less
 # than that: the ledger prints what all fits together cost.
 print("\n5. The ledger of replace_one, which adds up all these fits")
-print(indent(str(ledgers["replace_one"]), "   "))
+ledger = str(ledgers["replace_one"])
+print(indent(ledger[ledger.index("total so far") : ledger.index("\ncovers")], "   "))
 
 # %%
 # Beyond the cap

@@ -100,7 +100,7 @@ def by_user(epsilon):
 # **These errors are computed from raw test data. They are not private.**
 #
 # 943 users are few: biases without privacy predict better than a model that protects
-# values at an epsilon below 2, or users at an epsilon below 20. On MovieLens 1M, with
+# values at an epsilon below 3, or users at an epsilon below 20. On MovieLens 1M, with
 # 6040 users, protected values are better than these biases before epsilon 1, and
 # protected users soon after 4 (docs/guide/ratings.md).
 results = {"value": {}, "user": {}}
