@@ -417,7 +417,7 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
             f"{name} needs at least two classes. Got 1 class. Declare all labels that "
             "may occur with classes=[...]."
         )
-    kinds = _kind_of_labels(classes), _kind_of_labels(y)
+    kinds = kind_of_labels(classes), kind_of_labels(y)
     got = "other labels, which are not shown since they may be private"
     if None not in kinds and kinds[0] != kinds[1]:
         got = f"{kinds[1]} in y, and {kinds[0]} in 'classes'"
@@ -455,7 +455,7 @@ def declared_alone(model: Any) -> np.ndarray:
     return classes
 
 
-def _kind_of_labels(labels: np.ndarray) -> str | None:
+def kind_of_labels(labels: np.ndarray) -> str | None:
     """Kind of labels by their dtype, which is public; None for objects."""
     if labels.dtype.kind in "biuf":
         return "numbers"

@@ -371,6 +371,19 @@ def refusal(call):
 SECRET = 31415926.5
 
 
+def test_labels_of_another_kind_are_refused_and_cost_nothing(tmp_path):
+    """Found by a newcomer: the accuracy was 0, without a word."""
+    X, y = classified()
+    model = LogisticRegression().fit(X, np.array(["a", "b", "c"])[y])
+    ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
+    with pytest.raises(TypeError, match="numbers in y, and text in classes_"):
+        private_score(model, X, y, epsilon=0.5, ledger=ledger)
+    assert not ledger.spends()
+    # Labels that may be of any kind, and those that the model never saw, are scored.
+    for labels in (np.array(["a", "d", "c"])[y], y.astype(object)):
+        private_score(model, X, labels, epsilon=0.5, ledger=None)
+
+
 def test_data_are_refused_before_the_commit_and_without_a_value(tmp_path):
     ledger = BudgetLedger(tmp_path / "a.db", epsilon=1.0, delta=0)
     X, y = regressed()
