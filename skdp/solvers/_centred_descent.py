@@ -42,6 +42,7 @@ from skdp.solvers._run_noise import (
     Directions,
     NoiseOfRun,
     NoiseVariances,
+    Preconditioner,
     SeenStep,
     kept_share,
 )
@@ -188,6 +189,7 @@ class GatedDescent:
         before: Descended | None = None,
         start: Start | None = None,
         directions: Directions | None = None,
+        preconditioner: Preconditioner | None = None,
     ) -> Descended:
         """Compute weights from released values, asking the queries of `plan`.
 
@@ -206,13 +208,14 @@ class GatedDescent:
             None: weights of 0 and the constant of `base`.
         directions : Directions or None, default=None
             Directions in which the noise of the run keeps its steps.
+        preconditioner : Preconditioner or None, default=None
         """
         if start is None:
             zeros = np.zeros((objective.n_features, objective.loss.n_outputs))
             start = Start(zeros, np.array(base.constant))
         walk = _Walk(
             *(self, answers, objective, base, variances, progress, before, start),
-            directions,
+            *(directions, preconditioner),
         )
         return walk.found()
 
@@ -230,6 +233,7 @@ class _Walk:
     before: Descended | None
     start: Start
     directions: Directions | None
+    preconditioner: Preconditioner | None
 
     def found(self) -> Descended:
         mean, noise = self._descend()
@@ -335,7 +339,12 @@ class _Walk:
                 at, along = to @ steps.at[: to.shape[1]], to @ mean[: to.shape[1]]
                 bend = planned.flow / pace.flow
                 seen.append(SeenStep(at, along, deviations[-1], bend))
-            yield speed * mean
+            mean = speed * mean
+            if self.preconditioner is not None:
+                # `Steps` adds the gradient of the penalty, which it takes too.
+                penalty = own.alpha * steps.at
+                mean = self.preconditioner(mean + penalty) - penalty
+            yield mean
 
     def _errors(self, weights: FloatArray) -> tuple[float, float]:
         """Released mean length of residuals at the weights, and its noise."""
@@ -470,7 +479,7 @@ class CentredDescent(Solver):
             objective.effective_n, budget, objective.adjacency
         )
         shares = Shares.of(objective.loss, signal_to_noise, rows.share(signal_to_noise))
-        pace = Pace.of(objective, signal_to_noise)
+        pace = Pace.of(objective, signal_to_noise, rows.n_parts)
         return cls(rows=rows, signal_to_noise=signal_to_noise, shares=shares, pace=pace)
 
     def after(self, before: CentredSolution, objective: LinearObjective) -> Self:
@@ -480,7 +489,8 @@ class CentredDescent(Solver):
         released centre.
         """
         found, own = replace(self, before=before), self.signal_to_noise
-        pace = Pace.of(objective, own / math.sqrt(found.learned_share))
+        signal = own / math.sqrt(found.learned_share)
+        pace = Pace.of(objective, signal, self.rows.n_parts)
         return replace(found, shares=Shares.of(objective.loss, own, 0.0), pace=pace)
 
     @property
@@ -558,6 +568,7 @@ class CentredDescent(Solver):
             *(rows, objective, base, centred.variances, progress),
             start=start,
             directions=centred.directions,
+            preconditioner=centred.preconditioner(self.pace),
         )
         states, kept = centred.effects(found.noise), found.kept
         if states is not None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array, issparse
 
-from skdp._arrays import FloatArray, clip_rows, with_entries
+from skdp._arrays import FloatArray, IntArray, clip_rows, with_entries
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Query
 from skdp.solvers._default_rules import (
     CENTRE,
     STATES,
+    Pace,
     norm_of_numbers,
     row_norm,
 )
@@ -23,6 +24,7 @@ from skdp.solvers._run_noise import (
     Directions,
     NoiseOfRun,
     NoiseVariances,
+    Preconditioner,
     effect_noise,
     largest_variance,
     leading,
@@ -36,6 +38,9 @@ from skdp.sums._record_sums import RowSum
 from skdp.tables._centred import CentredSource, Centring, StateRows
 from skdp.tables._source import SHARE_BITS, Source
 from skdp.tables._views import CentredDense
+
+# Deviation of rows in a direction, over the largest of their part, that is rounding.
+_NO_VARIANCE = 1e-6
 
 # ----------------------------------------------------- Rows centred by released numbers
 # Each kind of rows defines the query about the rows before the descent, the view of the
@@ -75,6 +80,10 @@ class Centred(Protocol):
         """Variance of predictions by pure noise, for `NoiseRatio`."""
         ...
 
+    def preconditioner(self, pace: Pace) -> Preconditioner | None:
+        """Factors on gradients; None if steps are the same in all directions."""
+        ...
+
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates | None:
         """Shares of the states, and noise in their effects; None without states."""
         ...
@@ -87,6 +96,11 @@ class Centred(Protocol):
 
 class CentredRows(Protocol):
     """Public facts about rows before anything is released."""
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts whose second moments are released; 0: none are."""
+        ...
 
     def share(self, signal_to_noise: float) -> float:
         """Fraction of mu squared for the query about the rows."""
@@ -124,6 +138,10 @@ class States:
     basis: csr_array
     weights: FloatArray
     room: float = 1.0
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.parts)
 
     def share(self, signal_to_noise: float) -> float:
         return STATES.share(signal_to_noise, len(self.parts))
@@ -173,22 +191,16 @@ class CentredStates:
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
         ends = np.cumsum(self.states.parts)[:-1]
         margins = np.split(self.margins, ends)
-        return state_variances(self.features(), margins, noise)
+        return state_variances(self.features(), margins, noise, self.centring.norm)
 
     @property
     def directions(self) -> Directions:
         found = leading(*self._rows())
         # Features that no state has are in no part.
         basis = np.zeros((self.states.basis.shape[1], len(found.spreads)))
-        basis[np.concatenate(self._features)] = found.basis
+        features = [each for each, _, _ in self._parts()]
+        basis[np.concatenate(features)] = found.basis
         return found._replace(basis=basis)
-
-    @property
-    def _features(self) -> list[NDArray[np.intp]]:
-        """Indices of the features of each part."""
-        ends = np.cumsum(self.states.parts)[:-1]
-        rows = np.split(np.arange(sum(self.states.parts)), ends)
-        return [np.unique(self.states.basis[part].indices) for part in rows]
 
     def _rows(self) -> tuple[list[FloatArray], list[FloatArray]]:
         """Features of the states over the norm that clips rows, and shares."""
@@ -201,20 +213,36 @@ class CentredStates:
         deviations = np.concatenate([np.linalg.norm(part, axis=1) for part in each])
         return EffectsOfStates(self.margins, deviations, self.deviation)
 
+    def preconditioner(self, pace: Pace) -> Preconditioner | None:
+        if pace.preconditioning == 0:
+            return None
+        blocks = []
+        for features, centred, shares in self._parts():
+            weighted = np.sqrt(shares)[:, None] * centred / self.centring.norm
+            _, roots, directions = np.linalg.svd(weighted, full_matrices=False)
+            # In other directions rows have no entries, and gradients only noise.
+            directions = directions[roots > _NO_VARIANCE * roots[0]]
+            speed = pace.speed(roots[: len(directions)] ** 2)
+            blocks.append((features, (directions.T * speed) @ directions))
+        return Preconditioner(tuple(blocks))
+
     def features(self) -> list[FloatArray]:
         """Centred features of the states of each part."""
+        return [centred for _, centred, _ in self._parts()]
+
+    def _parts(self) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+        """The features of each part, centred for each of its states, and shares."""
         own = csr_array(self.states.basis * self.states.weights)
         ends = np.cumsum(self.states.parts)[:-1]
-        found = []
-        for rows, features, shares in zip(
+        for rows, shares in zip(
             np.split(np.arange(sum(self.states.parts)), ends),
-            self._features,
             np.split(self.margins, ends),
             strict=True,
         ):
-            dense = own[rows][:, features].toarray()
-            found.append(dense - shares @ dense)
-        return found
+            part = own[rows]
+            features = np.unique(part.indices)
+            dense = part[:, features].toarray()
+            yield features, dense - shares @ dense, shares
 
 
 # ---------------------------------------------------------------------- Rows of numbers
@@ -232,6 +260,7 @@ class Numbers:
 
     n_features: int
     data_norm: float
+    n_parts: ClassVar[int] = 0
 
     def share(self, signal_to_noise: float) -> float:
         return CENTRE.share(signal_to_noise, self.n_features)
@@ -304,6 +333,9 @@ class CentredNumbers:
 
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
         return largest_variance(self.numbers.n_features, noise)
+
+    def preconditioner(self, pace: Pace) -> None:
+        """None: nothing is released about single directions."""
 
     def effects(self, noise: NoiseOfRun) -> None:
         """None: numbers have no states."""

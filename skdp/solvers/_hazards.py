@@ -310,10 +310,10 @@ class _Uncertain(NoiseOfRun):
 
     kept: float = 1.0
 
-    def variance(self, spread: FloatArray) -> FloatArray:
+    def variance(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
         flow = self.flow * np.stack(self._bends(spread), axis=1)
         missed = 1 + self.kept * np.expm1(-flow)
-        return np.asarray(self.kept**2 * super().variance(spread) + missed**2)
+        return np.asarray(self.kept**2 * super().variance(spread, unit) + missed**2)
 
 
 def uncertainty(solution: CentredSolution) -> tuple[FloatArray, FloatArray]:
@@ -327,7 +327,7 @@ def uncertainty(solution: CentredSolution) -> tuple[FloatArray, FloatArray]:
     bends = table.exposed / noise.n_samples * table.steady
     missed = np.exp(-2 * noise.flow * square * bends)
     of_table = np.sum((table.noise / table.steady[:, None]) ** 2, axis=1)
-    of_steps = square * noise._of_noise(square * bends)
+    of_steps = square * noise._of_noise(square * bends, None)
     of_intervals = of_steps + missed * of_table + 1 / (noise.n_samples * bends)
     of_states = solution.centred.variances(_Uncertain(**vars(noise), kept=kept))
     return of_states.variance, of_intervals

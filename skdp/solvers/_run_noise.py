@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from skdp._arrays import FloatArray
+from skdp._arrays import FloatArray, IntArray
 from skdp.solvers._default_rules import Pace
 from skdp.solvers._target_base import Base, within
 
@@ -82,6 +82,26 @@ class SeenStep(NamedTuple):
     bend: float
 
 
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """Factors on gradients in the principal directions of each part; released.
+
+    Parameters
+    ----------
+    blocks : tuple of (ndarray of int of shape (k,), ndarray of float64 of shape (k, k))
+        The features of each part, and a symmetric matrix.
+    """
+
+    blocks: tuple[tuple[IntArray, FloatArray], ...]
+
+    def __call__(self, gradient: FloatArray) -> FloatArray:
+        """The gradient, with other rows than those of features unchanged."""
+        found = gradient.copy()
+        for features, block in self.blocks:
+            found[features] = block @ gradient[features]
+        return found
+
+
 @dataclass(frozen=True)
 class NoiseOfRun:
     """Variance of the weights of a run that is due to noise and to the sample.
@@ -127,56 +147,84 @@ class NoiseOfRun:
         past = 0.0 if self.before is None else self.before.flow
         return past + sum(pace.flow for pace in self.paces)
 
-    def variance(self, spread: FloatArray) -> FloatArray:
+    def variance(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
         """Variance of the weights in directions with these shares of the row variance.
+
+        `unit` is the row variance, before rows are clipped to norm 1.
 
         Returns
         -------
         ndarray of float64 of shape (n_directions, n_directions_of_outputs)
         """
-        found, flow_of_run = [], self.flow
+        found, flow_of_run = [], self.flow * self.paces[0].speed(unit * spread)
         for bend, squares in zip(self._bends(spread), self.base.squares, strict=True):
             flow = np.maximum(bend * flow_of_run, 1e-12)
             learned = -np.expm1(-flow) / flow * flow_of_run
             of_sample = learned**2 * spread * squares / self.n_samples
             found.append(of_sample)
-        return np.stack(found, axis=1) + self.of_noise(spread)
+        return np.stack(found, axis=1) + self.of_noise(spread, unit)
 
-    def of_noise(self, spread: FloatArray) -> FloatArray:
+    def of_noise(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
         """The part of `variance` that is due to noise."""
-        return np.stack([self._between(bend) for bend in self._bends(spread)], axis=1)
+        bends, own = self._bends(spread), unit * spread
+        return np.stack([self._between(bend, own) for bend in bends], axis=1)
+
+    def of_related(
+        self, related: FloatArray, spread: FloatArray, speed: FloatArray
+    ) -> FloatArray:
+        """The same in correlated directions, as the mean over outputs.
+
+        With ``u = P^(-1/2) w``, for a preconditioner P of diagonal `speed`, a step is
+        along ``P^(1/2) H P^(1/2) u`` and noise of covariance P.
+        """
+        roots, found = np.sqrt(speed * spread), np.zeros(len(spread))
+        values, turned = np.linalg.eigh(roots[:, None] * related * roots)
+        inner = (turned.T * speed) @ turned
+        for bend in self._bends(np.maximum(values, 1e-300)):
+            each = self.effects(bend)
+            covariance = turned @ (inner * (each.T @ each)) @ turned.T
+            found += speed * np.maximum(np.diag(covariance), 0.0)
+        return np.asarray(found / len(self.base.curvature))
 
     def _bends(self, spread: FloatArray) -> list[FloatArray]:
         return [curvature * spread + self.alpha for curvature in self.base.curvature]
 
-    def _between(self, bend: FloatArray) -> FloatArray:
-        """Noise at each curvature, interpolated from a few if there are many."""
+    def _between(self, bend: FloatArray, own: FloatArray) -> FloatArray:
+        """Noise at each curvature, interpolated from a few if there are many.
+
+        `own` is the variance of a part of the rows in each direction.
+        """
         if len(bend) <= _CURVATURES or not self.deviations.any():
-            return self._of_noise(bend)
+            return self._of_noise(bend, own)
         logs = np.log(np.maximum(bend, max(bend.max() * _FLAT, 1e-300)))
-        few = np.linspace(logs.min(), logs.max(), _CURVATURES)
-        noise = np.log(np.maximum(self._of_noise(np.exp(few)), 1e-300))
+        few, order = np.linspace(logs.min(), logs.max(), _CURVATURES), np.argsort(logs)
+        owns = np.log(np.maximum(own[order], 1e-300))
+        owns = np.exp(np.interp(few, logs[order], owns))
+        noise = np.log(np.maximum(self._of_noise(np.exp(few), owns), 1e-300))
         return np.asarray(np.exp(np.interp(logs, few, noise)))
 
-    def _of_noise(self, bend: FloatArray) -> FloatArray:
+    def _of_noise(self, bend: FloatArray, own: FloatArray | None) -> FloatArray:
         """Exact noise variance of the mean of the last half of the iterates."""
-        return np.asarray(np.sum(self._effects(bend) ** 2, axis=0))
+        return np.asarray(np.sum(self.effects(bend, own) ** 2, axis=0))
 
-    def _effects(self, bend: FloatArray) -> FloatArray:
-        """Effect of the noise in each gradient, of one deviation, on the weights."""
-        found = self.share * self._of_run(bend)
+    def effects(self, bend: FloatArray, own: FloatArray | None = None) -> FloatArray:
+        """Effect of the noise in each gradient, of one deviation, on the weights.
+
+        `own` is the variance that preconditioners divide by; None: there are none.
+        """
+        found = self.share * self._of_run(bend, own)
         if self.given is not None:
-            past = self.given._effects(bend)
+            past = self.given.effects(bend, own)
             found[: len(past)] += (1 - self.share) * past
         return found
 
-    def _of_run(self, bend: FloatArray) -> FloatArray:
+    def _of_run(self, bend: FloatArray, own: FloatArray | None) -> FloatArray:
         """The same before weights are mixed."""
         past = np.zeros((0, len(bend)))
         if self.before is not None:
-            past = self.before._of_run(bend)
+            past = self.before._of_run(bend, own)
         elif self.given is not None:
-            past = self.given._effects(bend)
+            past = self.given.effects(bend, own)
         n = len(self.paces)
         first = n - tail_of(n)
         # Row t holds the effect of unit noise in gradient t on the weights so far;
@@ -184,8 +232,9 @@ class NoiseOfRun:
         weights = np.vstack([past, np.zeros((n, len(bend)))])
         sums, velocity = np.zeros_like(weights), np.zeros_like(weights)
         for t, pace in enumerate(self.paces, start=len(past)):
-            velocity = pace.momentum * velocity - pace.step_size * bend * weights
-            velocity[t] -= pace.step_size
+            step = pace.step_size * (1.0 if own is None else pace.speed(own))
+            velocity = pace.momentum * velocity - step * bend * weights
+            velocity[t] -= step
             weights = weights + velocity
             if t >= len(past) + first:
                 sums += weights
@@ -217,7 +266,10 @@ class NoiseVariances(NamedTuple):
 
 
 def state_variances(
-    parts: Iterable[FloatArray], margins: Iterable[FloatArray], noise: NoiseOfRun
+    parts: Iterable[FloatArray],
+    margins: Iterable[FloatArray],
+    noise: NoiseOfRun,
+    norm: float = 1.0,
 ) -> NoiseVariances:
     """Variance of a prediction in each state if the weights are pure noise.
 
@@ -233,6 +285,8 @@ def state_variances(
         Centred features of the states of each part.
     margins : iterable of ndarray of float64 of shape (n_states,)
     noise : NoiseOfRun
+    norm : float, default=1.0
+        Clip of the rows, in units of the features.
     """
     found = []
     for centred, shares in zip(parts, margins, strict=True):
@@ -241,7 +295,7 @@ def state_variances(
     total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
     spreads = np.concatenate([spread for spread, _ in found]) / total
-    variances = noise.variance(spreads)
+    variances = noise.variance(spreads, total / norm**2)
     energies = spreads[:, None] * variances
     deviation = math.sqrt(2 * np.sum(energies**2)) / max(energies.sum(), 1e-300)
     split = np.split(variances.sum(axis=1), ends)
@@ -416,23 +470,22 @@ def effect_noise(
     found = [principal(*each) for each in zip(parts, shares, strict=True)]
     spreads = np.concatenate([each.spreads for each in found])
     # Rows that are longer than 1 are clipped to it.
-    spreads = spreads / max(float(spreads.sum()), 1.0)
+    unit = max(float(spreads.sum()), 1.0)
+    spreads = spreads / unit
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
     alone = np.ones(len(spreads))
     bend = noise.seen[-1].bend if noise.seen else 1.0
     curvature = tuple(bend * each for each in noise.base.curvature)
     late = replace(noise, base=replace(noise.base, curvature=curvature))
-    variances = late.of_noise(spreads).mean(axis=1)
+    variances = late.of_noise(spreads, unit).mean(axis=1)
     if noise.seen and noise.deviations.all():
         first = np.argsort(-spreads, kind="stable")[:_MOST_DIRECTIONS]
         sizes = [len(each.spreads) for each in found]
         of_part = np.repeat(np.arange(len(found)), sizes)[first]
-        roots = np.sqrt(spreads[first])
         related = correlations(noise, spreads[first], of_part)
-        values, turned = np.linalg.eigh(roots[:, None] * related * roots)
-        values = np.maximum(values, 1e-300)
-        variances[first] = turned**2 @ late.of_noise(values).mean(axis=1)
+        speed = noise.paces[0].speed(unit * spreads[first])
+        variances[first] = late.of_related(related, spreads[first], speed)
         alone[first] = 1 / np.diag(np.linalg.inv(related))
     ends = np.cumsum([len(each.spreads) for each in found])[:-1]
     split = np.split(np.sqrt(variances), ends)

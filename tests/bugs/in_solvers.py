@@ -313,6 +313,22 @@ BUGS: list[Bug] = [
         (f"{TEST_USERS}::test_the_number_of_users_stands_in_every_rule",),
     ),
     Bug(
+        "a preconditioner takes columns for independent",
+        "model",
+        "skdp/solvers/_default_rules.py",
+        "return np.asarray(1 / (share * self.n_parts * variance + (1 - share)))",
+        "return np.asarray(1 / (share * variance + (1 - share)))",
+        (f"{TEST_CENTRED}::test_preconditioned_steps_are_stable",),
+    ),
+    Bug(
+        "the gate forgets the preconditioner",
+        "model",
+        "skdp/solvers/_centred_rows.py",
+        "            step = pace.step_size * speed\n",
+        "            step = pace.step_size * np.ones_like(speed)\n",
+        (f"{TEST_CENTRED}::test_noise_in_weights_is_what_a_run_of_noise_alone_makes",),
+    ),
+    Bug(
         "a shift to the base rates is not limited",
         "model",
         "skdp/solvers/_target_base.py",
