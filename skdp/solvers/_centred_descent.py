@@ -35,14 +35,18 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._base import Solution, Solver, box_radius
-from skdp.solvers._centred_rows import Centred, CentredRows, EffectsOfStates
+from skdp.solvers._centred_rows import (
+    Centred,
+    CentredRows,
+    EffectsOfStates,
+    Preconditioner,
+)
 from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
 from skdp.solvers._run_noise import (
     MOST_RATIO,
     Directions,
     NoiseOfRun,
     NoiseVariances,
-    Preconditioner,
     SeenStep,
     kept_share,
 )
@@ -209,6 +213,7 @@ class GatedDescent:
         directions : Directions or None, default=None
             Directions in which the noise of the run keeps its steps.
         preconditioner : Preconditioner or None, default=None
+            Matrix that multiplies each released gradient before its step.
         """
         if start is None:
             zeros = np.zeros((objective.n_features, objective.loss.n_outputs))
@@ -525,7 +530,7 @@ class CentredDescent(Solver):
         given = {"signal_to_noise": self.signal_to_noise, "shares": vars(self.shares)}
         if self.before is not None:
             given["learned_share"] = self.learned_share
-        return {**vars(self.pace), **given}
+        return {**self.pace.params, **given}
 
     @property
     def descent(self) -> GatedDescent:

@@ -24,10 +24,10 @@ from skdp.solvers._run_noise import (
     Directions,
     NoiseOfRun,
     NoiseVariances,
-    Preconditioner,
     effect_noise,
     largest_variance,
     leading,
+    principal,
     state_variances,
 )
 from skdp.solvers._target_base import posterior_share
@@ -39,8 +39,8 @@ from skdp.tables._centred import CentredSource, Centring, StateRows
 from skdp.tables._source import SHARE_BITS, Source
 from skdp.tables._views import CentredDense
 
-# Deviation of rows in a direction, over the largest of their part, that is rounding.
-_NO_VARIANCE = 1e-6
+# Variance of rows in a direction, over the largest of their part, that is rounding.
+_NO_VARIANCE = 1e-12
 
 # ----------------------------------------------------- Rows centred by released numbers
 # Each kind of rows defines the query about the rows before the descent, the view of the
@@ -64,6 +64,26 @@ class EffectsOfStates(NamedTuple):
     share_deviation: float
 
 
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """A matrix for gradients of rows and the intercept; released.
+
+    Parameters
+    ----------
+    blocks : tuple of (ndarray of int of shape (k,), ndarray of float64 of shape (k, k))
+        The features of each part, and their factors on each other's gradients.
+    """
+
+    blocks: tuple[tuple[IntArray, FloatArray], ...]
+
+    def __call__(self, gradient: FloatArray) -> FloatArray:
+        """The product; rows of the gradient that are in no block stay as they are."""
+        found = gradient.copy()
+        for features, block in self.blocks:
+            found[features] = block @ gradient[features]
+        return found
+
+
 class Centred(Protocol):
     """Released numbers about the rows, and the centring that follows from them."""
 
@@ -81,7 +101,7 @@ class Centred(Protocol):
         ...
 
     def preconditioner(self, pace: Pace) -> Preconditioner | None:
-        """Factors on gradients; None if steps are the same in all directions."""
+        """Matrix for gradients; None if steps are the same in all directions."""
         ...
 
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates | None:
@@ -218,12 +238,11 @@ class CentredStates:
             return None
         blocks = []
         for features, centred, shares in self._parts():
-            weighted = np.sqrt(shares)[:, None] * centred / self.centring.norm
-            _, roots, directions = np.linalg.svd(weighted, full_matrices=False)
+            found = principal(centred / self.centring.norm, shares)
             # In other directions rows have no entries, and gradients only noise.
-            directions = directions[roots > _NO_VARIANCE * roots[0]]
-            speed = pace.speed(roots[: len(directions)] ** 2)
-            blocks.append((features, (directions.T * speed) @ directions))
+            has_rows = found.spreads > _NO_VARIANCE * found.spreads.max(initial=0.0)
+            speed = has_rows * pace.speed(found.spreads)
+            blocks.append((features, (found.directions.T * speed) @ found.directions))
         return Preconditioner(tuple(blocks))
 
     def features(self) -> list[FloatArray]:

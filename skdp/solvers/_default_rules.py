@@ -247,18 +247,18 @@ class Pace:
     momentum : float in [0, 1)
     intercept_weight : float
         Weight over a feature of norm 1; 0: the intercept is not learned.
-    n_parts : int, default=1
-        Number of parts of a row with released second moments.
     preconditioning : float in [0, 1), default=0.0
-        Weight of these moments in the bound on the curvature (`speed`).
+        Weight of released second moments in the bound on the curvature (`speed`).
+    n_parts : int, default=0
+        Number of parts of a row with these moments; 0 without a preconditioner.
     """
 
     n_steps: int
     step_size: float
     momentum: float
     intercept_weight: float
-    n_parts: int = 1
     preconditioning: float = 0.0
+    n_parts: int = 0
 
     @classmethod
     def of(
@@ -309,7 +309,18 @@ class Pace:
         n_steps = min(max(n_steps, _FEWEST_STEPS), most)
         momentum = 1 - _RELAXATIONS / n_steps
         step_size = flow * (1 - momentum) / n_steps
-        return cls(n_steps, step_size, momentum, weight, n_parts or 1, preconditioning)
+        plain = cls(n_steps, step_size, momentum, weight)
+        if preconditioning == 0:
+            return plain
+        return replace(plain, preconditioning=preconditioning, n_parts=n_parts)
+
+    @property
+    def params(self) -> dict[str, float]:
+        """What a statement records, without a preconditioner that is not used."""
+        found = dict(vars(self))
+        if self.preconditioning == 0:
+            del found["preconditioning"], found["n_parts"]
+        return found
 
     def speed(self, variance: FloatArray) -> FloatArray:
         """Factor on steps in directions in which a part of a row has this variance.

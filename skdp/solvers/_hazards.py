@@ -327,7 +327,9 @@ def uncertainty(solution: CentredSolution) -> tuple[FloatArray, FloatArray]:
     bends = table.exposed / noise.n_samples * table.steady
     missed = np.exp(-2 * noise.flow * square * bends)
     of_table = np.sum((table.noise / table.steady[:, None]) ** 2, axis=1)
-    of_steps = square * noise._of_noise(square * bends, None)
+    # Intervals depend on each other little, and their steps have no preconditioner.
+    by_steps = noise.of_gradients(square * bends[:, None, None], np.zeros((1, 1)))
+    of_steps = square * by_steps[:, 0]
     of_intervals = of_steps + missed * of_table + 1 / (noise.n_samples * bends)
     of_states = solution.centred.variances(_Uncertain(**vars(noise), kept=kept))
     return of_states.variance, of_intervals

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from skdp._arrays import FloatArray, IntArray
+from skdp._arrays import FloatArray
 from skdp.solvers._default_rules import Pace
 from skdp.solvers._target_base import Base, within
 
@@ -42,8 +42,8 @@ _CORRELATION = 1 / math.sqrt(3)
 # as its eigenvalue falls. With .05 to .15 the deviation over 24 refits was .76 to 1.12
 # times the stated noise in a median entry (adult, ccpp; epsilon 0.1 to 4).
 _MOST_CORRELATED, _LEAST_EIGENVALUE = 0.95, 0.1
-# Number of curvatures at which a run's noise is computed, and the least over the
-# largest.
+# Number of shares of the row variance at which the largest noise is searched, and the
+# least share over an even one.
 _CURVATURES, _FLAT = 64, 1e-9
 
 
@@ -80,26 +80,6 @@ class SeenStep(NamedTuple):
     gradient: FloatArray
     deviation: float
     bend: float
-
-
-@dataclass(frozen=True, eq=False)
-class Preconditioner:
-    """Factors on gradients in the principal directions of each part; released.
-
-    Parameters
-    ----------
-    blocks : tuple of (ndarray of int of shape (k,), ndarray of float64 of shape (k, k))
-        The features of each part, and a symmetric matrix.
-    """
-
-    blocks: tuple[tuple[IntArray, FloatArray], ...]
-
-    def __call__(self, gradient: FloatArray) -> FloatArray:
-        """The gradient, with other rows than those of features unchanged."""
-        found = gradient.copy()
-        for features, block in self.blocks:
-            found[features] = block @ gradient[features]
-        return found
 
 
 @dataclass(frozen=True)
@@ -166,80 +146,86 @@ class NoiseOfRun:
 
     def of_noise(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
         """The part of `variance` that is due to noise."""
-        bends, own = self._bends(spread), unit * spread
-        return np.stack([self._between(bend, own) for bend in bends], axis=1)
+        moments = (unit * spread)[:, None]
+        bends = (bend[:, None, None] for bend in self._bends(spread))
+        return np.hstack([self.of_gradients(bend, moments) for bend in bends])
 
     def of_related(
-        self, related: FloatArray, spread: FloatArray, speed: FloatArray
+        self, spread: FloatArray, unit: float, related: FloatArray
     ) -> FloatArray:
-        """The same in correlated directions, as the mean over outputs.
+        """`of_noise` in directions with these correlations, as the mean over outputs.
 
-        With ``u = P^(-1/2) w``, for a preconditioner P of diagonal `speed`, a step is
-        along ``P^(1/2) H P^(1/2) u`` and noise of covariance P.
+        Parameters
+        ----------
+        spread : ndarray of float64 of shape (n_directions,)
+        unit : float
+        related : ndarray of float64 of shape (n_directions, n_directions)
         """
-        roots, found = np.sqrt(speed * spread), np.zeros(len(spread))
-        values, turned = np.linalg.eigh(roots[:, None] * related * roots)
-        inner = (turned.T * speed) @ turned
-        for bend in self._bends(np.maximum(values, 1e-300)):
-            each = self.effects(bend)
-            covariance = turned @ (inner * (each.T @ each)) @ turned.T
-            found += speed * np.maximum(np.diag(covariance), 0.0)
-        return np.asarray(found / len(self.base.curvature))
+        roots, moments = np.sqrt(spread), unit * spread[None]
+        products = roots[:, None] * related * roots
+        penalty = self.alpha * np.eye(len(spread))
+        bends = (curvature * products + penalty for curvature in self.base.curvature)
+        found = [self.of_gradients(bend[None], moments)[0] for bend in bends]
+        return np.asarray(np.mean(found, axis=0))
 
     def _bends(self, spread: FloatArray) -> list[FloatArray]:
         return [curvature * spread + self.alpha for curvature in self.base.curvature]
 
-    def _between(self, bend: FloatArray, own: FloatArray) -> FloatArray:
-        """Noise at each curvature, interpolated from a few if there are many.
+    def of_gradients(self, bend: FloatArray, moments: FloatArray) -> FloatArray:
+        """Exact variance of the weights that is due to noise in gradients.
 
-        `own` is the variance of a part of the rows in each direction.
+        Parameters
+        ----------
+        bend : ndarray of float64 of shape (n_groups, n_directions, n_directions)
+            Second derivatives of the objective in groups of directions that do not
+            depend on each other.
+        moments : ndarray of float64 of shape (n_groups, n_directions)
+            Second moment of the part of the rows in each direction, by which a
+            preconditioner divides (`Pace.speed`).
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_groups, n_directions)
         """
-        if len(bend) <= _CURVATURES or not self.deviations.any():
-            return self._of_noise(bend, own)
-        logs = np.log(np.maximum(bend, max(bend.max() * _FLAT, 1e-300)))
-        few, order = np.linspace(logs.min(), logs.max(), _CURVATURES), np.argsort(logs)
-        owns = np.log(np.maximum(own[order], 1e-300))
-        owns = np.exp(np.interp(few, logs[order], owns))
-        noise = np.log(np.maximum(self._of_noise(np.exp(few), owns), 1e-300))
-        return np.asarray(np.exp(np.interp(logs, few, noise)))
+        gain = np.broadcast_to(np.eye(bend.shape[-1]), bend.shape)
+        return self._of_gain(gain, bend, moments[:, None])
 
-    def _of_noise(self, bend: FloatArray, own: FloatArray | None) -> FloatArray:
-        """Exact noise variance of the mean of the last half of the iterates."""
-        return np.asarray(np.sum(self.effects(bend, own) ** 2, axis=0))
-
-    def effects(self, bend: FloatArray, own: FloatArray | None = None) -> FloatArray:
-        """Effect of the noise in each gradient, of one deviation, on the weights.
-
-        `own` is the variance that preconditioners divide by; None: there are none.
-        """
-        found = self.share * self._of_run(bend, own)
+    def _of_gain(
+        self, gain: FloatArray, bend: FloatArray, moments: FloatArray
+    ) -> FloatArray:
+        """Variance of ``gain @ weights``; `gain` is like `bend`."""
+        found, by_start = self._of_steps(self.share * gain, bend, moments)
+        run = self
+        while run.before is not None:
+            run = run.before
+            of_run, by_start = run._of_steps(by_start, bend, moments)
+            found += of_run
         if self.given is not None:
-            past = self.given.effects(bend, own)
-            found[: len(past)] += (1 - self.share) * past
+            found += self.given._of_gain(
+                by_start + (1 - self.share) * gain, bend, moments
+            )
         return found
 
-    def _of_run(self, bend: FloatArray, own: FloatArray | None) -> FloatArray:
-        """The same before weights are mixed."""
-        past = np.zeros((0, len(bend)))
-        if self.before is not None:
-            past = self.before._of_run(bend, own)
-        elif self.given is not None:
-            past = self.given.effects(bend, own)
-        n = len(self.paces)
-        first = n - tail_of(n)
-        # Row t holds the effect of unit noise in gradient t on the weights so far;
-        # noise in gradients of a run before has its deviation already.
-        weights = np.vstack([past, np.zeros((n, len(bend)))])
-        sums, velocity = np.zeros_like(weights), np.zeros_like(weights)
-        for t, pace in enumerate(self.paces, start=len(past)):
-            step = pace.step_size * (1.0 if own is None else pace.speed(own))
-            velocity = pace.momentum * velocity - step * bend * weights
-            velocity[t] -= step
-            weights = weights + velocity
-            if t >= len(past) + first:
-                sums += weights
-        deviations = np.concatenate([np.ones(len(past)), self.deviations])
-        return np.asarray(deviations[:, None] * sums / (n - first))
+    def _of_steps(
+        self, gain: FloatArray, bend: FloatArray, moments: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Variance of ``gain @ mean`` by this run, and its derivative by the start.
+
+        `mean` has the averaged weights. From the last step to the first, this follows
+        the derivatives of ``gain @ mean`` by weights and by velocity.
+        """
+        n, found = len(self.paces), np.zeros(gain.shape[:-1])
+        by_weights, by_velocity = np.zeros_like(gain), np.zeros_like(gain)
+        for t in reversed(range(n)):
+            if t >= n - tail_of(n):
+                by_weights = by_weights + gain / tail_of(n)
+            by_velocity = by_velocity + by_weights
+            pace = self.paces[t]
+            by_gradient = pace.step_size * by_velocity * pace.speed(moments)
+            found += self.deviations[t] ** 2 * np.sum(by_gradient**2, axis=-1)
+            by_weights = by_weights - by_gradient @ bend
+            by_velocity = pace.momentum * by_velocity
+        return found, by_weights
 
 
 def tail_of(n_steps: int) -> int:
@@ -295,7 +281,9 @@ def state_variances(
     total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
     spreads = np.concatenate([spread for spread, _ in found]) / total
-    variances = noise.variance(spreads, total / norm**2)
+    # Preconditioners follow from rows that are not clipped; with few columns, shares
+    # of the variance are more than these rows have, and steps would seem unstable.
+    variances = noise.variance(spreads, max(total / norm**2, 1.0))
     energies = spreads[:, None] * variances
     deviation = math.sqrt(2 * np.sum(energies**2)) / max(energies.sum(), 1e-300)
     split = np.split(variances.sum(axis=1), ends)
@@ -484,8 +472,7 @@ def effect_noise(
         sizes = [len(each.spreads) for each in found]
         of_part = np.repeat(np.arange(len(found)), sizes)[first]
         related = correlations(noise, spreads[first], of_part)
-        speed = noise.paces[0].speed(unit * spreads[first])
-        variances[first] = late.of_related(related, spreads[first], speed)
+        variances[first] = late.of_related(spreads[first], unit, related)
         alone[first] = 1 / np.diag(np.linalg.inv(related))
     ends = np.cumsum([len(each.spreads) for each in found])[:-1]
     split = np.split(np.sqrt(variances), ends)
