@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, pairwise, product
@@ -236,10 +236,7 @@ def _of_many(
     facts = Facts(known, epsilon, 1 / n**2, adjacency, seed)
     model = facts.dense(columns=known.columns)
     X, y = taken(data.X, drawn), data.y[drawn]
-    with ExitStack() as changed:
-        if is_plain:
-            make = patch.object(States, "n_parts", 0)
-            changed.enter_context(make)
+    with patch.object(States, "n_parts", 0) if is_plain else nullcontext():
         quietly_fitted(model, X, y)
     of_held = taken(data.X, held), data.y[drawn], data.y[held]
     loss, *_ = _losses(model, *of_held, known)
