@@ -5,7 +5,7 @@ Five releases in one Gaussian plan:
 1. histograms of declared columns, or the mean of rows of numbers; and for the targets,
    label counts, or a histogram and the mean;
 2. gradient sums, starting at the base rate, with momentum; the model is the mean of the
-   last half of the iterates;
+   last half of the iterates; with many records the histograms precondition the steps;
 3. during the descent, for squared errors and labels, the mean error, which sets the
    clip of the residuals or the remaining steps;
 4. one ratio: the model's squared predictions over the squared predictions that noise

@@ -133,15 +133,14 @@ _FEWEST_STEPS, _MOST_STEPS = 10, 200
 # Above this number of records a pass takes long, and the last directions matter little:
 # with 150 steps instead of 300 covertype lost .0006 of log-loss at epsilon 4.
 _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
-# If more steps are wanted than these and second moments of parts of rows are released,
-# preconditioned steps reach as far in flat directions. Their number falls with the root
-# of the number of wanted steps, to 7 times the root of the number of parts, since the
-# curvature may be as many times too high. On tables of 300,000 records (`python -m
-# benchmarks default_large`) the loss is .004 less on average at epsilon 1 and 4 than
-# with 100 plain steps, and .001 more at most (noisy). As many steps as the ratio itself
-# says are a third fewer, and lose .001 of this gain.
-# At most this many times the most are wanted, so that flat directions stay finite.
-_MOST_WANTED = 100.0
+# If more steps are wanted than these, and second moments of the parts of rows are
+# released, steps are preconditioned, and reach as far in flat directions as the wanted
+# ones. The most steps then fall with the root of the number of wanted steps, down to
+# _RELAXATIONS times the root of the number of parts, since the bound on the curvature
+# may be as many times too high. FIGURES
+# At most this many times the most are wanted, so that steps in flat directions stay
+# finite without noise.
+_FEWER, _MOST_WANTED = 2.0, 100.0
 # Without noise a run has this multiple of the most steps of a private run, so that
 # epsilon=inf has the least loss on the records of the fit. With 300 steps instead of
 # 240 a fit of 20,000 records took 2.6 instead of 2 times as long as at epsilon 4.
@@ -266,8 +265,8 @@ class Pace:
     ) -> Self:
         """The pace whose flow time gives predictions the admitted noise.
 
-        `n_parts` is the number of parts of a row with released second moments; 0: there
-        is no preconditioner.
+        `n_parts` is the number of parts of a row with released second moments; 0: steps
+        are not preconditioned.
 
         In flat directions, noise of deviation d in each mean gradient gives predictions
         of unit rows the deviation ``s d``, so ``s = noise * ratio / bound``. In a
@@ -301,8 +300,7 @@ class Pace:
             ratio = min(wanted / most, _MOST_WANTED)
             wanted = ratio * most
             if math.isfinite(signal_to_noise):
-                least = _RELAXATIONS * math.sqrt(n_parts)
-                most = min(math.ceil(max(most / math.sqrt(ratio), least)), most)
+                most = math.ceil(most / math.sqrt(min(ratio, _FEWER)))
             preconditioning = 1 - (most / wanted) ** 2
         flow = min(flow, most**2 / per_step)
         n_steps = math.ceil(math.sqrt(per_step * flow))
