@@ -135,10 +135,14 @@ _FEWEST_STEPS, _MOST_STEPS = 10, 200
 _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
 # If more steps are wanted than these, and second moments of the parts of rows are
 # released, steps are preconditioned, and reach as far in flat directions as the wanted
-# ones. The most steps then fall with the root of the number of wanted steps, down to
-# _RELAXATIONS times the root of the number of parts, since the bound on the curvature
-# may be as many times too high. FIGURES
-# At most this many times the most are wanted, so that steps in flat directions stay
+# number of steps. The most steps fall with the root of the wanted number over the most,
+# until they are fewer by the root of _FEWER. In 54 fits of 300,000 records (`python -m
+# benchmarks default_large`, one seed) log-loss or 1 - R2 is .0046 lower on average than
+# with plain steps, and .0009 higher at most (noisy). If the number went on falling,
+# seven kinds of covertype would have a log-loss of .649 at epsilon 1 (54 steps), .661
+# at 4 (39) and .698 at 30 (25), in place of .638, .629 and .626. With 100 steps it is
+# .626, .617 and .612, and other tables gain .002 at most.
+# At most _MOST_WANTED times the most are wanted, so that steps in flat directions are
 # finite without noise.
 _FEWER, _MOST_WANTED = 2.0, 100.0
 # Without noise a run has this multiple of the most steps of a private run, so that
