@@ -140,7 +140,7 @@ _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
 # benchmarks default_large`, one seed) log-loss or 1 - R2 is .0046 lower on average than
 # with plain steps, and .0009 higher at most (noisy). If the number went on falling,
 # seven kinds of covertype would have a log-loss of .649 at epsilon 1 (54 steps), .661
-# at 4 (39) and .698 at 30 (25), in place of .638, .629 and .626. With 100 steps it is
+# at 4 (39) and .698 at 30 (25), in place of .638, .629 and .625. With 100 steps it is
 # .626, .617 and .612, and other tables gain .002 at most.
 # At most _MOST_WANTED times the most are wanted, so that steps in flat directions are
 # finite without noise.

@@ -201,9 +201,8 @@ class NoiseOfRun:
             of_run, by_start = run._of_steps(by_start, bend, moments)
             found += of_run
         if self.given is not None:
-            found += self.given._of_gain(
-                by_start + (1 - self.share) * gain, bend, moments
-            )
+            of_given = by_start + (1 - self.share) * gain
+            found += self.given._of_gain(of_given, bend, moments)
         return found
 
     def _of_steps(
