@@ -135,16 +135,10 @@ _FEWEST_STEPS, _MOST_STEPS = 10, 200
 _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
 # If more steps are wanted than these, and second moments of the parts of rows are
 # released, steps are preconditioned, and reach as far in flat directions as the wanted
-# number of steps. The most steps fall with the root of the wanted number over the most,
-# until they are fewer by the root of _FEWER. In 54 fits of 300,000 records (`python -m
-# benchmarks default_large`, one seed) log-loss or 1 - R2 is .0046 lower on average than
-# with plain steps, and .0009 higher at most (noisy). If the number went on falling,
-# seven kinds of covertype would have a log-loss of .649 at epsilon 1 (54 steps), .661
-# at 4 (39) and .698 at 30 (25), in place of .638, .629 and .625. With 100 steps it is
-# .626, .617 and .612, and other tables gain .002 at most.
-# At most _MOST_WANTED times the most are wanted, so that steps in flat directions are
+# number of steps. FIGURES
+# At most this many times the most are wanted, so that steps in flat directions are
 # finite without noise.
-_FEWER, _MOST_WANTED = 2.0, 100.0
+_MOST_WANTED = 100.0
 # Without noise a run has this multiple of the most steps of a private run, so that
 # epsilon=inf has the least loss on the records of the fit. With 300 steps instead of
 # 240 a fit of 20,000 records took 2.6 instead of 2 times as long as at epsilon 4.
@@ -301,11 +295,7 @@ class Pace:
             flow = min(flow, 2 * _RELAXATIONS / objective.alpha)
         preconditioning, wanted = 0.0, math.sqrt(per_step * flow)
         if n_parts and wanted > most:
-            ratio = min(wanted / most, _MOST_WANTED)
-            wanted = ratio * most
-            if math.isfinite(signal_to_noise):
-                most = math.ceil(most / math.sqrt(min(ratio, _FEWER)))
-            preconditioning = 1 - (most / wanted) ** 2
+            preconditioning = 1 - max(most / wanted, 1 / _MOST_WANTED) ** 2
         flow = min(flow, most**2 / per_step)
         n_steps = math.ceil(math.sqrt(per_step * flow))
         n_steps = min(max(n_steps, _FEWEST_STEPS), most)
