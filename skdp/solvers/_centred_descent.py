@@ -41,7 +41,13 @@ from skdp.solvers._centred_rows import (
     EffectsOfStates,
     Preconditioner,
 )
-from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
+from skdp.solvers._default_rules import (
+    MOST_STEPS_OF_ONE,
+    PREDICTIONS,
+    Pace,
+    Shares,
+    signal_to_noise_of,
+)
 from skdp.solvers._run_noise import (
     MOST_RATIO,
     Directions,
@@ -479,10 +485,13 @@ class CentredDescent(Solver):
             Without an intercept, since centring adds a constant.
         """
         cls.check_possible(objective, budget)
-        rows = given["rows"]
         signal_to_noise = signal_to_noise_of(
             objective.effective_n, budget, objective.adjacency
         )
+        rows = given["rows"]
+        plain = Pace.of(objective, signal_to_noise, rows.n_parts)
+        if plain.n_steps > MOST_STEPS_OF_ONE and budget.is_finite:
+            rows = rows.planned(signal_to_noise)
         shares = Shares.of(objective.loss, signal_to_noise, rows.share(signal_to_noise))
         pace = Pace.of(objective, signal_to_noise, rows.n_parts)
         return cls(rows=rows, signal_to_noise=signal_to_noise, shares=shares, pace=pace)

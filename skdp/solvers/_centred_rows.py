@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, issparse
@@ -19,6 +20,7 @@ from skdp.solvers._default_rules import (
     Pace,
     norm_of_numbers,
     row_norm,
+    share_of_moments,
 )
 from skdp.solvers._run_noise import (
     Directions,
@@ -29,11 +31,13 @@ from skdp.solvers._run_noise import (
     leading,
     principal,
     state_variances,
+    variance_in_directions,
 )
 from skdp.solvers._target_base import posterior_share
 from skdp.sums._counts import StateSums
 from skdp.sums._gradient_sum import grid_view
 from skdp.sums._histogram import ReleasedHistogram
+from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.sums._record_sums import RowSum
 from skdp.tables._centred import CentredSource, Centring, StateRows
 from skdp.tables._source import SHARE_BITS, Source
@@ -41,6 +45,8 @@ from skdp.tables._views import CentredDense
 
 # Variance of rows in a direction, over the largest of their part, that is rounding.
 _NO_VARIANCE = 1e-12
+# Second moments of rows of numbers with their mean; a mean needs less accuracy.
+_MOMENTS = MomentWeights(intercept=0.3, target=0.0)
 
 # ----------------------------------------------------- Rows centred by released numbers
 # Each kind of rows defines the query about the rows before the descent, the view of the
@@ -122,6 +128,10 @@ class CentredRows(Protocol):
         """Number of parts whose second moments are released; 0: none are."""
         ...
 
+    def planned(self, signal_to_noise: float) -> Self:
+        """The rows with the query that suits many steps at this budget."""
+        ...
+
     def share(self, signal_to_noise: float) -> float:
         """Fraction of mu squared for the query about the rows."""
         ...
@@ -162,6 +172,9 @@ class States:
     @property
     def n_parts(self) -> int:
         return len(self.parts)
+
+    def planned(self, signal_to_noise: float) -> Self:
+        return self
 
     def share(self, signal_to_noise: float) -> float:
         return STATES.share(signal_to_noise, len(self.parts))
@@ -275,28 +288,55 @@ class Numbers:
     ----------
     n_features : int
     data_norm : float in (0, inf)
+    has_moments : bool, default=False
+        Whether second moments are released beside the mean, for a preconditioner.
     """
 
     n_features: int
     data_norm: float
-    n_parts: ClassVar[int] = 0
+    has_moments: bool = False
+
+    @property
+    def n_parts(self) -> int:
+        """1 with second moments: a row is one part; otherwise 0."""
+        return int(self.has_moments)
+
+    def planned(self, signal_to_noise: float) -> Numbers:
+        share = share_of_moments(signal_to_noise, self.n_features)
+        return replace(self, has_moments=share > 0)
 
     def share(self, signal_to_noise: float) -> float:
+        if self.has_moments:
+            return share_of_moments(signal_to_noise, self.n_features)
         return CENTRE.share(signal_to_noise, self.n_features)
 
-    def query(self, n_samples: int) -> RowSum:
-        return RowSum(n_samples, self.n_features, self.data_norm)
+    def query(self, n_samples: int) -> RowSum | MomentSums:
+        size = n_samples, self.n_features, self.data_norm
+        return MomentSums(_MOMENTS, *size) if self.has_moments else RowSum(*size)
 
     def centred(self, released: Released, n_samples: int) -> CentredNumbers:
-        d, noise = self.n_features, released.deviation / n_samples
-        mean, squares = RowSum.read(released.value / n_samples)
-        squares = posterior_share(squares, noise / RowSum.weight)
+        query, noise = self.query(n_samples), released.deviation / n_samples
+        moments, value = None, released.value / n_samples
+        if isinstance(query, MomentSums):
+            found = query.read(value)
+            mean, squares = found.rows, float(np.trace(found.rows_rows))
+            moments, of_squares = found.rows_rows, noise * math.sqrt(self.n_features)
+            noise /= math.sqrt(2) * _MOMENTS.intercept
+        else:
+            mean, squares = query.read(value)
+            of_squares = noise / query.weight
+        squares = posterior_share(squares, of_squares)
         # Rows have norm at most 1, and so has their mean.
         mean = mean / max(float(np.linalg.norm(mean)), 1.0)
         # Shrink a mean that is mostly noise.
         length = float(mean @ mean)
-        believed = max(0.0, 1 - d * noise**2 / length) if length > 0 else 0.0
-        return CentredNumbers(self, believed * mean, squares)
+        believed = max(0.0, 1 - self.n_features * noise**2 / length) if length else 0.0
+        mean = believed * mean
+        if moments is not None:
+            # In directions whose variance noise may hide, this much is possible.
+            edge = released.deviation / n_samples * math.sqrt(2 * self.n_features)
+            moments = moments - np.outer(mean, mean) + edge * np.eye(self.n_features)
+        return CentredNumbers(self, mean, squares, moments)
 
     def rows(self, X: Any) -> StateRows:
         """Sparse rows of norm at most 1; each entry is a weight of a feature.
@@ -320,11 +360,14 @@ class CentredNumbers:
         Mean of the rows divided by the norm to which they are clipped.
     squares : float
         Mean squared norm of these rows.
+    moments : ndarray of float64 of shape (n_features, n_features) or None, default=None
+        Second moments of these rows less their mean, with room for noise.
     """
 
     numbers: Numbers
     mean: FloatArray
     squares: float
+    moments: FloatArray | None = None
 
     @property
     def norm(self) -> float:
@@ -350,11 +393,25 @@ class CentredNumbers:
             source, self.numbers.rows, Centring(self.mean, scale, self.norm)
         )
 
-    def variances(self, noise: NoiseOfRun) -> NoiseVariances:
-        return largest_variance(self.numbers.n_features, noise)
+    @property
+    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
+        """Variances of centred rows in their directions, and the directions."""
+        assert self.moments is not None
+        spreads, directions = np.linalg.eigh(self.moments / self.norm**2)
+        return np.maximum(spreads, _NO_VARIANCE), directions
 
-    def preconditioner(self, pace: Pace) -> None:
-        """None: nothing is released about single directions."""
+    def variances(self, noise: NoiseOfRun) -> NoiseVariances:
+        if self.moments is None:
+            return largest_variance(self.numbers.n_features, noise)
+        return variance_in_directions(self._spectrum[0], noise)
+
+    def preconditioner(self, pace: Pace) -> Preconditioner | None:
+        if pace.preconditioning == 0 or self.moments is None:
+            return None
+        spreads, directions = self._spectrum
+        features = np.arange(self.numbers.n_features)
+        matrix = (directions * pace.speed(spreads)) @ directions.T
+        return Preconditioner(((features, matrix),))
 
     def effects(self, noise: NoiseOfRun) -> None:
         """None: numbers have no states."""

@@ -290,6 +290,26 @@ def state_variances(
     return NoiseVariances(np.concatenate(each), deviation, _DEVIATIONS)
 
 
+def variance_in_directions(spreads: FloatArray, noise: NoiseOfRun) -> NoiseVariances:
+    """Mean variance of predictions if the weights are pure noise.
+
+    Also returns the standard deviation about 1 of the mean ratio of these weights.
+
+    Parameters
+    ----------
+    spreads : ndarray of float64 of shape (n_directions,)
+        Second moments of the rows in the directions of their spectrum.
+    noise : NoiseOfRun
+    """
+    total = max(float(spreads.sum()), 1e-300)
+    shares = spreads / total
+    variances = noise.variance(shares, max(total, 1.0))
+    energies = shares[:, None] * variances
+    mean = float(energies.sum())
+    deviation = math.sqrt(2 * np.sum(energies**2)) / max(mean, 1e-300)
+    return NoiseVariances(np.array([mean]), deviation, _DEVIATIONS)
+
+
 def largest_variance(n_directions: int, noise: NoiseOfRun) -> NoiseVariances:
     """Variance of a prediction for a row of norm 1 if the weights are pure noise.
 
