@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, issparse
@@ -45,8 +45,9 @@ from skdp.tables._views import CentredDense
 
 # Variance of rows in a direction, over the largest of their part, that is rounding.
 _NO_VARIANCE = 1e-12
-# Second moments of rows of numbers with their mean; a mean needs less accuracy.
-_MOMENTS = MomentWeights(intercept=0.3, target=0.0)
+# Second moments of rows of numbers with their mean, whose noise is the root of 2 times
+# that in a moment.
+_MOMENTS = MomentWeights(intercept=0.5, target=0.0)
 
 # ----------------------------------------------------- Rows centred by released numbers
 # Each kind of rows defines the query about the rows before the descent, the view of the

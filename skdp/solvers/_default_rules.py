@@ -88,9 +88,9 @@ LEAST_SIGNAL_TO_NOISE = 50.0
 STATES = SideQuestion(0.01, 0.002, 0.1)
 # The mean of rows that are clipped to norm 1.
 CENTRE = SideQuestion(0.2, 0.01, 0.05)
-# Second moments of rows of numbers: the wanted edge of the spectrum of their noise, over
-# the mean variance in a direction, and the largest fraction of mu squared that they may
-# get. With more features they take longer than the steps that they save.
+# Second moments of rows of numbers: the wanted edge of the spectrum of their noise,
+# over the mean variance in a direction, and their largest fraction of mu squared. With
+# more features they take longer than the steps that they save.
 _EDGE, _MOST_FOR_MOMENTS, _MOST_FEATURES = 0.1, 0.1, 500
 # The proportion of a label, or the mean of targets. An error in the base rate costs
 # more than an error in a centre, most of all for a rare label.
@@ -145,10 +145,10 @@ _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
 # At most this many times the most are wanted, so that steps in flat directions are
 # finite without noise.
 _MOST_WANTED = 100.0
-# With one part this bound is tight, and fewer steps are enough. Plain numbers of 300,000
-# records (adult, covertype; epsilon 1, zero_out): log-loss .3233 and .5137 with 16
-# steps, .3185 and .5132 with 24, .3171 and .5130 with 36, .3174 and .5130 with 50, in
-# place of .3220 and .5146 with 100 plain steps.
+# With one part this bound is tight, and fewer steps are enough. Plain numbers of
+# 300,000 records (adult, covertype; epsilon 1, zero_out) had log-losses of .3233 and
+# .5137 with 16 steps, .3185 and .5132 with 24, .3171 and .5130 with 36, .3174 and .5130
+# with 50, in place of .3220 and .5146 with 100 plain steps.
 MOST_STEPS_OF_ONE = 36
 # Without noise a run has this multiple of the most steps of a private run, so that
 # epsilon=inf has the least loss on the records of the fit. With 300 steps instead of

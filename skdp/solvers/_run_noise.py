@@ -301,10 +301,11 @@ def variance_in_directions(spreads: FloatArray, noise: NoiseOfRun) -> NoiseVaria
         Second moments of the rows in the directions of their spectrum.
     noise : NoiseOfRun
     """
-    total = max(float(spreads.sum()), 1e-300)
-    shares = spreads / total
-    variances = noise.variance(shares, max(total, 1.0))
-    energies = shares[:, None] * variances
+    # Rows that are longer than 1 are clipped to it.
+    unit = max(float(spreads.sum()), 1.0)
+    spreads = spreads / unit
+    variances = noise.variance(spreads, unit)
+    energies = spreads[:, None] * variances
     mean = float(energies.sum())
     deviation = math.sqrt(2 * np.sum(energies**2)) / max(mean, 1e-300)
     return NoiseVariances(np.array([mean]), deviation, _DEVIATIONS)

@@ -39,10 +39,11 @@ from skdp.losses import (
 )
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
+from skdp.privacy.release._answers import Released
 from skdp.solvers import _centred_descent as module
 from skdp.solvers import _default_rules as rules
 from skdp.solvers._centred_descent import CentredDescent
-from skdp.solvers._centred_rows import CentredStates, States
+from skdp.solvers._centred_rows import CentredStates, Numbers, States
 from skdp.solvers._default_rules import (
     LEAST_SIGNAL_TO_NOISE,
     STATES,
@@ -60,6 +61,7 @@ from skdp.solvers._target_base import (
     shift_to_rates,
 )
 from skdp.sums._histogram import ReleasedHistogram
+from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor
 from tests.preprocessing.tables import DECLARED, frame
 from tests.solvers.centred import BUDGET, Case
@@ -414,6 +416,97 @@ def test_a_preconditioned_gradient_has_entries_where_rows_have():
     # The centred rows of a part have entries that add up to 0.
     assert np.allclose(found[:20].reshape(4, 5, 2).sum(axis=1), 0, atol=1e-6)
     assert np.allclose(found[4], found[9])
+
+
+# ------------------------------------------------------ second moments of plain numbers
+
+
+def test_second_moments_are_released_where_they_save_steps():
+    """Not with few steps, much noise, many features, or without privacy."""
+    for n, epsilon, d, expected in (
+        (10_000, 1.0, 4, True),
+        (1_000, 1.0, 4, False),
+        (100_000, 1.0, 60, False),
+        (1_000_000, 1.0, 60, True),
+        (10**9, 4.0, 501, False),
+        (100_000, math.inf, 4, False),
+    ):
+        facts = replace(of(LogisticLoss(), n=n), n_features=d)
+        rows = {"rows": Numbers(d, 1.0)}
+        solver = CentredDescent.planned(rows, facts, Budget(epsilon, 1e-9))
+        assert solver.rows.has_moments is expected
+        if expected:
+            assert solver.pace.n_steps == 36
+            assert solver.pace.n_parts == 1
+            assert 0.01 <= solver.shares.states <= 0.1
+
+
+def skewed_rows(n=4000, d=5):
+    """Correlated rows of norm at most 1 about a mean that is not 0."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, d)) * [1, 0.5, 0.3, 0.1, 0.02] @ rng.normal(size=(d, d))
+    rows = 0.3 * rows / np.linalg.norm(rows, axis=1).max() + 0.2
+    return rows / np.linalg.norm(rows, axis=1).max()
+
+
+def given_moments(deviation=0.0):
+    rows = skewed_rows()
+    n, d = rows.shape
+    numbers = Numbers(d, 1.0, has_moments=True)
+    query = numbers.query(n)
+    total = query.total(query.open(MemorySource(rows, np.zeros(n))), None)
+    noise = deviation * np.random.default_rng(1).normal(size=total.shape)
+    return rows, numbers.centred(Released(total + noise, deviation, 0.0), n)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 4.0])
+def test_rows_of_numbers_have_the_released_moments(deviation):
+    rows, given = given_moments(deviation)
+    error = 6 * deviation / len(rows)
+    assert np.allclose(given.mean, rows.mean(axis=0), atol=1e-5 + 2 * error)
+    # The room for noise is its usual largest eigenvalue.
+    above = given.moments - np.cov(rows.T, bias=True)
+    least, *_, most = np.linalg.eigvalsh(above)
+    assert least > -1e-5 - 0.3 * error
+    assert most < 1e-5 + 3 * error
+
+
+@pytest.mark.parametrize("deviation", [0.0, 4.0])
+def test_preconditioned_steps_on_numbers_are_stable(deviation):
+    rows, given = given_moments(deviation)
+    pace = Pace.of(of(LogisticLoss(), n=10**6), 1e5, 1)
+    made = given.centring.of(rows).made()
+    found = given.preconditioner(pace)(made.T @ made / len(made))
+    assert np.abs(np.linalg.eigvals(found)).max() <= 1
+    # The test sees moments that are too small.
+    small = replace(given, moments=given.moments / 4)
+    small = small.preconditioner(pace)(made.T @ made / len(made))
+    assert np.abs(np.linalg.eigvals(small)).max() > 1.5
+
+
+def test_noise_alone_passes_the_gate_of_numbers_at_a_ratio_near_1():
+    rows, given = given_moments()
+    pace = Pace.of(of(LogisticLoss(), n=10**6), 1e5, 1)
+    rng, made = np.random.default_rng(2), given.centring.of(rows).made()
+    moments = made.T @ made / len(made)
+    base = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.0,))
+    deviations = np.full(pace.n_steps, 1e-4)
+    run = NoiseOfRun([pace] * pace.n_steps, deviations, base, 10**9)
+    variance, deviation, _ = given.variances(run)
+    ratios = []
+    for _ in range(400):
+        weights, velocity, total = (np.zeros(5) for _ in range(3))
+        for t in range(pace.n_steps):
+            noisy = 0.25 * moments @ weights + 1e-4 * rng.normal(size=5)
+            step = pace.step_size * given.preconditioner(pace)(noisy[:, None])[:, 0]
+            velocity = pace.momentum * velocity - step
+            weights = weights + velocity
+            if t >= pace.n_steps - pace.n_steps // 2:
+                total += weights
+        mean = total / (pace.n_steps // 2)
+        ratios.append(float(mean @ moments @ mean) / variance[0])
+    assert 0.6 < np.mean(ratios) < 1.1
+    assert deviation == pytest.approx(np.std(ratios), rel=0.4)
 
 
 @pytest.mark.parametrize("C", [None, 0.5])
