@@ -386,9 +386,9 @@ def _declared_digits_odd() -> Table:
     return _randomly_split(X, digit % 2)
 
 
-def _rare() -> Table:
+def _rare(n: int = 9_000, seed: int = _GENERATOR_SEED) -> Table:
     """About 2 % positive, heavy tails, many small regions."""
-    rng, n = np.random.default_rng(_GENERATOR_SEED), 9_000
+    rng = np.random.default_rng(seed)
     amounts, scores = rng.lognormal(5, 1.5, (n, 4)), rng.standard_normal((n, 8))
     region = np.minimum(rng.geometric(0.2, n) - 1, 19)
     kind = rng.choice(3, n, p=[0.7, 0.25, 0.05])
@@ -404,9 +404,9 @@ def _rare() -> Table:
     return _randomly_split(frame, y.astype(int))
 
 
-def _noisy() -> Table:
+def _noisy(n: int = 21_000, seed: int = _GENERATOR_SEED) -> Table:
     """A weak signal of a few columns, half of it curved."""
-    rng, n = np.random.default_rng(_GENERATOR_SEED), 21_000
+    rng = np.random.default_rng(seed)
     X, group = rng.standard_normal((n, 10)), rng.choice(30, n)
     raw = 0.25 * X[:, 0] - 0.2 * X[:, 1] + 0.15 * (X[:, 2] ** 2 - 1)
     raw += 0.2 * np.sin(2 * X[:, 3]) + 0.2 * rng.standard_normal(30)[group]
@@ -415,9 +415,9 @@ def _noisy() -> Table:
     return _randomly_split(frame, (rng.random(n) < expit(raw)).astype(int))
 
 
-def _three_of_26() -> Table:
+def _three_of_26(n: int = 12_000, seed: int = _GENERATOR_SEED) -> Table:
     """A slope, a kink and a step; 23 columns do not matter."""
-    rng, n = np.random.default_rng(_GENERATOR_SEED), 12_000
+    rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 26))
     y = 1.2 * X[:, 3] + np.abs(X[:, 11]) - 0.5 + 0.4 * np.sign(X[:, 20] - 0.3)
     y += 0.7 * rng.standard_normal(n)
@@ -441,6 +441,14 @@ DECLARED: dict[str, Callable[[], Table]] = {
     "rare": _rare,
     "three_of_26": _three_of_26,
     "wine_quality_white": _wine_quality_white,
+}
+
+
+# Generated tables, of any number of rows.
+GENERATED: dict[str, Callable[[int, int], Table]] = {
+    "noisy": _noisy,
+    "rare": _rare,
+    "three_of_26": _three_of_26,
 }
 
 

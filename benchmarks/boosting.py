@@ -1,4 +1,4 @@
-"""Boosted trees: bands of shape functions, and what parameters cost on Adult.
+"""Boosted trees: bands of shape functions, the trial of trees, and costs of parameters.
 
 Scores on all declared tables, beside constants and scikit-learn's histogram boosting,
 are in ``python -m benchmarks declared --only boost``; times are in ``speed``.
@@ -17,17 +17,21 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
-from benchmarks._models import Facts, quietly_fitted
+from benchmarks._models import Facts, quietly_fitted, scored
 from benchmarks._runner import Line, benchmark, line, pair
 from benchmarks._tables import declared, parts
+from skdp.ensemble import _boosting as boosting
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._trees import RandomTrees, TreeDraws
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.solvers._default_rules import signal_to_noise_of
 
 _TABLE = "adult"
 # Tables whose bands constants were settled on, and tables kept apart.
 _SETTLED = ("adult", "ccpp")
 _APART = ("covertype", "protein_casp", "kddcup99", "wine_quality_white")
 _EPSILONS = (0.1, 0.3, 1.0, 4.0)
+ADJACENCIES = ("replace_one", "zero_out")
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _METRICS = (
     *("size", "stated"),
@@ -201,6 +205,60 @@ def _fits(cell: _Cell) -> tuple[list[dict[tuple[int, ...], Entries]], list[float
             fits.append(entries(model.shape_functions_))
             kept.append(float(getattr(model, "shrinkage_", None) or 0.0))
     return fits, kept
+
+
+# Tables on which it was settled from which ratio trees are tried.
+_TRIED = (
+    *("adult", "ccpp", "covertype", "covertype_types", "kddcup99", "protein_casp"),
+    "wine_quality_white",
+)
+# The smallest and the largest n mu of a cell.
+_SIGNALS = (300.0, 6000.0)
+
+
+@benchmark("boosting_trial", runs=6, judged=True)
+def trials() -> Iterator[Line]:
+    """What a trial of trees costs or gains, against the linear model alone.
+
+    Validation parts of cells with n mu of 300 to 6,000; every cell has a trial.
+    """
+    for name, epsilon, adjacency in product(_TRIED, _EPSILONS, ADJACENCIES):
+        known, n = declared(name), len(parts(name, 0).y_train)
+        budget = Budget(epsilon, 1 / n**2)
+        signal = signal_to_noise_of(n, budget, adjacency)
+        if not _SIGNALS[0] <= signal <= _SIGNALS[1]:
+            continue
+        for method, change in {"linear": {"n_estimators": 0}, "trial": {}}.items():
+            yield line(
+                {
+                    "data": name,
+                    "n mu": round(signal),
+                    "epsilon": epsilon,
+                    "adjacency": adjacency,
+                },
+                method,
+                partial(_tried, name, epsilon, adjacency, change),
+                ("R2" if known.classes is None else "log-loss", "kept"),
+                private=True,
+                judge=_beyond_linear,
+                rival="linear",
+            )
+
+
+def _tried(
+    name: str, epsilon: float, adjacency: str, change: dict[str, Any], seed: int
+) -> list[float]:
+    known, split_of = declared(name), parts(name, seed)
+    facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, adjacency, seed)
+    model = facts.boosted(columns=known.columns, **change)
+    with patch.object(boosting, "_WORTH_GROWING", 0.0):
+        score = scored(model, split_of, known)[0]
+    return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
+
+
+def _beyond_linear(values: np.ndarray, first: np.ndarray | None) -> str:
+    """Of fits to the same records; their noise differs."""
+    return "" if first is None else pair((values - first)[:, 0], "+.4f")
 
 
 _RISING = {"education-num": 1, "hours-per-week": 1}

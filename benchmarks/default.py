@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, pairwise, product
@@ -34,6 +34,7 @@ from benchmarks._runner import (
     mean_and_error,
 )
 from benchmarks._tables import (
+    GENERATED,
     Declared,
     declared,
     imdb,
@@ -48,6 +49,7 @@ from skdp.linear_model import Forecast
 from skdp.losses import SoftmaxLoss
 from skdp.solvers import _centred_rows as gate
 from skdp.solvers import _default_rules as rules
+from skdp.solvers._centred_rows import States
 
 # Tables on which the constants were settled, and tables on which nothing was settled.
 SETTLED = tuple("adult covertype kddcup99 ccpp protein_casp wine_quality_white".split())
@@ -195,6 +197,50 @@ def _marked(excess: np.ndarray) -> str:
     mean, error = mean_and_error(excess)
     is_missed = mean > max(0.005, 2 * error)
     return f"{mean:+.4f} ± {error:.4f}{' MISSED' if is_missed else ''}"
+
+
+# ------------------------------------------------------------------ tables of many rows
+
+# Tables with enough distinct rows to draw many rows from.
+_LARGE = ("adult", "ccpp", "covertype", "covertype_types", "kddcup99", "protein_casp")
+
+
+@benchmark("default_large", runs=2)
+def large(n: int = 300_000) -> Iterator[Line]:
+    """The default with many records, with preconditioned steps and with plain steps.
+
+    Generated tables have `n` records. Of others `n` records are drawn with replacement,
+    and losses are those of all records from which they are drawn.
+    """
+    names = [*at_hand(_LARGE, table), *GENERATED]
+    for name, epsilon, adjacency in product(names, (0.3, 1.0, 4.0), ADJACENCIES):
+        for is_plain in (True, False):
+            yield line(
+                {"data": name, "n": n, "epsilon": epsilon, "adjacency": adjacency},
+                "plain" if is_plain else "preconditioned",
+                partial(_of_many, name, n, epsilon, adjacency, is_plain),
+                ("loss", "steps"),
+                private=True,
+            )
+
+
+def _of_many(
+    name: str, n: int, epsilon: float, adjacency: str, is_plain: bool, seed: int
+) -> list[float]:
+    known = declared(name)
+    data = table(name) if name in _LARGE else GENERATED[name](2 * n, 1 + seed)
+    train = np.flatnonzero(~data.is_test)
+    drawn, held = train[:n], np.flatnonzero(data.is_test)
+    if name in _LARGE:
+        drawn, held = np.random.default_rng(_SEED + seed).choice(train, n), train
+    facts = Facts(known, epsilon, 1 / n**2, adjacency, seed)
+    model = facts.dense(columns=known.columns)
+    X, y = taken(data.X, drawn), data.y[drawn]
+    with patch.object(States, "n_parts", 0) if is_plain else nullcontext():
+        quietly_fitted(model, X, y)
+    of_held = taken(data.X, held), data.y[drawn], data.y[held]
+    loss, *_ = _losses(model, *of_held, known)
+    return [loss, float(model.privacy_.solver_params["n_steps"])]
 
 
 _HIGH = (4.0, 8.0, 100.0, math.inf)

@@ -80,7 +80,7 @@ X_train, X_test = steps.fit_transform(data.X_train), steps.transform(data.X_test
 #
 # **The scores are computed from raw test data. They are not private**, and neither is a
 # solver that you choose by them. "auto" looks at no data.
-DELTA = 1e-6
+DELTA = min(1e-6, 1 / len(data.X_train) ** 2)
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 REPEATS = 3
 SETTINGS = {
@@ -121,7 +121,7 @@ def summary(runs):
     return runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
 
 
-print(f"\nLogistic regression on {data.name}, replace_one, delta={DELTA:g} unless 0")
+print(f"\nLogistic regression on {data.name}, replace_one, delta={DELTA:.1g} unless 0")
 print(f"Mean and standard error of {REPEATS} fits")
 for column, title in enumerate(("test accuracy", "test log-loss")):
     print(f"  {title:<30}" + "".join(f"epsilon={e:<9g}" for e in EPSILONS))
@@ -273,7 +273,7 @@ for column, (axes, label) in enumerate(
     axes.set_xscale("log")
     axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     axes.minorticks_off()
-    axes.set_xlabel(f"epsilon, logarithmic (delta={DELTA:g} unless 0)")
+    axes.set_xlabel(f"epsilon, logarithmic (delta={DELTA:.1g} unless 0)")
     axes.set_ylabel(f"{label} (mean and standard error of {REPEATS} fits)")
     axes.grid(axis="y", color="0.92")
     axes.spines[["top", "right"]].set_visible(False)

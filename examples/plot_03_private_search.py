@@ -77,7 +77,7 @@ print(privacy_report(model), "\n")
 # One epsilon pays for all fits, all scores, the choice and the final model. The
 # statement says how the search chose. There are no folds.
 GRID = {"dplogisticregression__C": [0.003, 0.03, 0.3, 3.0, 30.0]}
-DELTA = 1e-6
+DELTA = min(1e-6, 1 / len(data.X_train) ** 2)
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 REPEATS = 3
 folder = Path("demo")
@@ -150,7 +150,7 @@ for name, make in METHODS.items():
 not_private = LogisticRegression(C=100.0, max_iter=2000).fit(X_train, data.y_train)
 reference = not_private.score(X_test, data.y_test)
 
-print(f"\nTest accuracy on {data.name}, replace_one, delta={DELTA:g}")
+print(f"\nTest accuracy on {data.name}, replace_one, delta={DELTA:.1g}")
 print(f"Mean and standard error of {REPEATS} runs")
 print(f"  {'total epsilon':<30}" + "".join(f"{e:<17g}" for e in EPSILONS))
 for name in METHODS:
@@ -188,7 +188,7 @@ axes.axhline(reference, label="no privacy at all", color="0.4", linestyle=":")
 axes.set_xscale("log")
 axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
 axes.minorticks_off()
-axes.set_xlabel(f"total epsilon (delta={DELTA:g}); for the plain search, of each fit")
+axes.set_xlabel(f"total epsilon (delta={DELTA:.1g}); for the plain search, of each fit")
 axes.set_ylabel(f"test accuracy (mean and standard error of {REPEATS})")
 axes.grid(axis="y", color="0.92")
 axes.spines[["top", "right"]].set_visible(False)

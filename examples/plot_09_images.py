@@ -47,7 +47,7 @@ print(f"{len(X_train)} images to train on, {len(X_test)} to test.\n")
 #
 # The convolution has 16 filters of 4 x 4 pixels, and keeps the largest value of every
 # 2 x 2 positions.
-PUBLIC = {"delta": 1e-5, "classes": range(10), "data_norm": 80.0}
+PUBLIC = {"delta": 1e-6, "classes": range(10), "data_norm": 80.0}
 PUBLIC["adjacency"] = "zero_out"
 FILTERS = {
     "convolutions": [Convolution(16, 4, padding=1, pool=2, pool_stride=2)],

@@ -40,10 +40,11 @@ print("Loading data (waits at most 20 seconds for OpenML) ...", flush=True)
 data = load_adult()
 print(data.source)
 print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
-books = Path(tempfile.mkdtemp(prefix="skdp-"))
-CAP = {"delta": 1e-6, "adjacency": "replace_one"}
-training = BudgetLedger(books / "a.db", epsilon=2.0, dataset="training", **CAP)
-testing = BudgetLedger(books / "b.db", epsilon=0.5, dataset="testing", **CAP)
+temporary = Path(tempfile.mkdtemp(prefix="skdp-"))
+DELTA = min(1e-6, 1 / len(data.X_train) ** 2)
+CAP = {"delta": DELTA, "adjacency": "replace_one"}
+training = BudgetLedger(temporary / "a.db", epsilon=2.0, dataset="training", **CAP)
+testing = BudgetLedger(temporary / "b.db", epsilon=0.5, dataset="testing", **CAP)
 
 # %%
 # A first look
@@ -60,7 +61,12 @@ else:
     declared = dict.fromkeys(data.X_train, grey)
     crosses, shown = [], list(data.X_train.columns[[20, 28, 42]])
 found = describe(
-    data.X_train, declared, epsilon=0.5, delta=1e-7, crosses=crosses, ledger=training
+    data.X_train,
+    declared,
+    epsilon=0.5,
+    delta=DELTA / 10,
+    crosses=crosses,
+    ledger=training,
 )
 columns = ["mean", "mean_error", "25%", "50%", "75%"]
 print(found.to_frame()[columns].dropna().head(6).round(2).to_string(), "\n")
@@ -77,11 +83,11 @@ model = DPTunedThresholdClassifier(
     DPLogisticRegression(columns=declared, classes=[0, 1]),
     scoring="f1",
     epsilon=1.0,
-    delta=1e-7,
+    delta=DELTA / 10,
     ledger=training,
 ).fit(data.X_train, data.y_train)
 print(f"threshold {model.best_threshold_:.3f}, F1 there {model.best_score_:.3f}")
-print(f"ledger of the training records: {training}\n")
+print(f"The ledger of the training records\n{training}\n")
 
 # %%
 # What may be reported
@@ -89,7 +95,7 @@ print(f"ledger of the training records: {training}\n")
 # Curves, areas and matrices are computed from one more histogram, of the test records,
 # which have a separate ledger.
 judged = private_evaluation(
-    model, data.X_test, data.y_test, epsilon=0.3, ledger=testing, delta=1e-7
+    model, data.X_test, data.y_test, epsilon=0.3, ledger=testing, delta=DELTA / 10
 )
 threshold = model.best_threshold_
 print(judged)

@@ -35,7 +35,7 @@ X = rng.normal(size=(1000, 20))
 X[:, -1] = 0  # a column that nobody uses hides nobody
 X /= np.linalg.norm(X, axis=1, keepdims=True)
 y = (X @ rng.normal(size=20) > 0).astype(int)
-DELTA = 1e-5
+DELTA = 1e-6
 folder = Path("demo")
 folder.mkdir(exist_ok=True)
 

@@ -37,6 +37,7 @@ if data.name == "adult":
 else:
     columns = {name: (0, 16) for name in data.X_train}  # grey levels of the scanner
 n = len(data.X_train)
+DELTA = min(1e-6, 1 / n**2)
 ends = np.cumsum([n // 2, n // 4, n // 8])
 places = np.split(np.arange(n), ends)
 owners = [(data.X_train.iloc[rows], data.y_train[rows]) for rows in places]
@@ -50,7 +51,7 @@ def accuracy(model):
 
 def private():
     """What all of them fit."""
-    return DPLogisticRegression(epsilon=0.5, columns=columns, classes=[0, 1])
+    return DPLogisticRegression(0.5, delta=DELTA, columns=columns, classes=[0, 1])
 
 
 # %%

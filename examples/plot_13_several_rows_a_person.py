@@ -65,10 +65,10 @@ print(f"One of them has {np.bincount(ids).max()} visits.\n")
 # The first model promises epsilon 1 for one visit, the others for all visits of a
 # patient. For a patient with thirty visits the first promise is up to thirty times
 # weaker. The second costs accuracy, because there are fewer patients than visits.
-books = Path(tempfile.mkdtemp(prefix="skdp-"))
+temporary = Path(tempfile.mkdtemp(prefix="skdp-"))
 CAP = {"delta": 1e-6, "adjacency": "replace_user", "unit": "user"}
-ledger = BudgetLedger(books / "visits.db", epsilon=4.0, dataset="visits", **CAP)
-testing = BudgetLedger(books / "test.db", epsilon=3.0, dataset="other patients", **CAP)
+ledger = BudgetLedger(temporary / "visits.db", epsilon=4.0, dataset="visits", **CAP)
+testing = BudgetLedger(temporary / "test.db", epsilon=3.0, dataset="others", **CAP)
 
 
 def of_patients(epsilon):

@@ -17,6 +17,7 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # 12,000 patients with Weibull times. The new arm has half the hazard of the old one.
 import tempfile
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib
 
@@ -49,9 +50,9 @@ print(f"{len(X)} patients, of whom {y['event'].mean():.0%} had the event.\n")
 # %%
 # The model
 # ---------
-# Declared are the columns, and that the study ends after five years.
-books = Path(tempfile.mkdtemp(prefix="skdp-"))
-ledger = BudgetLedger(books / "study.db", epsilon=2.0, delta=1e-6, dataset="study")
+# The columns are declared, and the horizon: the study ends after five years.
+temporary = Path(tempfile.mkdtemp(prefix="skdp-"))
+ledger = BudgetLedger(temporary / "study.db", epsilon=2.0, delta=1e-6, dataset="study")
 model = DPDiscreteTimeSurvival(
     epsilon=1.0,
     delta=1e-7,
@@ -59,22 +60,31 @@ model = DPDiscreteTimeSurvival(
     columns={"age": (18, 100), "arm": ["old", "new"]},
     ledger=ledger,
 ).fit(X, y)
-print(model.privacy_.statement(), "\n")
+print(fill(model.privacy_.statement(), 88), "\n")
 print(model.life_table_.round(3), "\n")
 
 # %%
 # The effect of the arm
 # ---------------------
-# Effects are logarithms of hazard ratios; the true ratio is 2.
+# Effects are logarithms of hazard ratios; the true ratio is 2. The two effects of a
+# column of two values are centred, so their noise has opposite signs, and adds up in
+# the difference. The interval is of the privacy noise; chance among the patients adds
+# a little.
 arm = model.effects()["arm"].set_index("value")
 ratio = np.exp(arm.loc["old", "effect"] - arm.loc["new", "effect"])
-print(f"Hazard ratio of the old arm to the new one: {ratio:.2f}\n")
+spread = np.exp(2 * arm.loc[["old", "new"], "noise"].sum())
+print(
+    f"Hazard ratio of the old arm to the new one: {ratio:.2f} "
+    f"(95 % of the noise: {ratio / spread:.2f} to {ratio * spread:.2f})\n"
+)
 
 # %%
 # How good it is
 # --------------
-# On other patients, in a ledger of their own.
-testing = BudgetLedger(books / "test.db", epsilon=2.0, delta=1e-6, dataset="others")
+# The concordance index is the share of pairs of patients whose order the model knows:
+# 1/2 by chance, 1 at best. The Brier score is a mean squared error, 0 at best. Both are
+# on other patients, who have a separate ledger.
+testing = BudgetLedger(temporary / "test.db", epsilon=2.0, delta=1e-6, dataset="others")
 for scoring in ("concordance_index", "neg_integrated_brier_score"):
     score = private_score(
         model, X_test, y_test, scoring=scoring, epsilon=0.5, delta=1e-7, ledger=testing
@@ -84,7 +94,8 @@ for scoring in ("concordance_index", "neg_integrated_brier_score"):
 # %%
 # The picture
 # -----------
-# Two patients of 70 years, one in each arm, with 95 % bands; and the effects.
+# Two patients of 70 years, one in each arm, with 95 % bands; and the effects of age and
+# arm. Grey bars show how many patients there are of each age.
 folder = Path("demo")
 folder.mkdir(exist_ok=True)
 figure, axes = plt.subplots(1, 3, figsize=(14, 4.5), layout="constrained")

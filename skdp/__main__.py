@@ -203,7 +203,7 @@ def _ledger(given: Any) -> None:
     if given.full:
         kept = ledger.remaining("any")
         print(
-            f"\nset aside     epsilon {ledger.reserve_epsilon:g}, delta "
+            f"\nreserve       epsilon {ledger.reserve_epsilon:g}, delta "
             f"{ledger.reserve_delta:g}, for releases whose noise is not Gaussian\n"
             f"any noise     up to epsilon {kept.epsilon:.4g}, delta {kept.delta:.4g} "
             "for the next release\n"

@@ -226,7 +226,7 @@ class Forecast(Signal):
     epsilon, delta : float
         The guarantee for which the forecast holds.
     adjacency : str
-        Its relation.
+        Its adjacency.
     solver : str
         Key of the solver that a fit would use.
     why_solver : str
@@ -392,7 +392,7 @@ class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that makes a release in `fit`.
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger. If
-    another parameter holds its relation, it overrides `_relation`, `_set_relation` and
+    another parameter holds its adjacency, it overrides `_relation`, `_set_relation` and
     `_has_relation`.
     """
 
@@ -405,9 +405,9 @@ class PrivateEstimator(StoredEstimator):
         return relation_for(self.adjacency, self.privacy_unit)
 
     def _set_relation(self, relation: Relation) -> None:
-        """Take the relation of the search to which this step belongs.
+        """Take the adjacency of the search to which this step belongs.
 
-        Raises ValueError if the relation is one of users and this object can protect
+        Raises ValueError if the adjacency is one of users and this object can protect
         records only.
         """
         if is_of_users(relation):
@@ -422,7 +422,7 @@ class PrivateEstimator(StoredEstimator):
         self.set_params(adjacency=adjacency_of(relation))
 
     def _has_relation(self, relation: Relation) -> bool:
-        """Whether the parameter has its default or the relation of the search."""
+        """Whether the parameter has its default or the adjacency of the search."""
         default = inspect.signature(type(self)).parameters["adjacency"].default
         return self.adjacency in (default, adjacency_of(relation))
 

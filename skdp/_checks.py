@@ -151,8 +151,9 @@ def check_choice(
     """Return `value` if it is one of the `allowed` strings."""
     if isinstance(value, str) and str(value) in allowed:
         return str(value)
+    meant = similar_to(value, allowed) if isinstance(value, str) else ""
     raise ValueError(
-        f"The {name!r} parameter must be one of {list(allowed)}. Got {value!r}."
+        f"The {name!r} parameter must be one of {list(allowed)}. Got {value!r}.{meant}"
         + _remedy(remedy)
     )
 

@@ -158,7 +158,7 @@ class Problem(Protocol):
 
     @property
     def adjacency(self) -> Relation | None:
-        """The relation for which bounds hold; None if nothing is protected."""
+        """The adjacency for which bounds hold; None if nothing is protected."""
         ...
 
     @property
@@ -249,7 +249,7 @@ class Question:
     """A query of an object that releases statistics, and public facts of the records.
 
     `query` is the first of `times` similar queries, of which later ones may depend on
-    earlier answers. `adjacency` is the relation for which its bound holds.
+    earlier answers. `adjacency` is the one for which its bound holds.
     """
 
     query: Query
@@ -426,7 +426,7 @@ def release(
     ValueError
         If the adjacency of the door and of the problem differ.
     """
-    # Solvers take their bounds from the problem, so both relations must agree.
+    # Solvers take their bounds from the problem, so both adjacencies must agree.
     if problem.adjacency not in (None, door.relation):
         raise ValueError(
             f"The objective must have the door's adjacency {door.relation!r}. Got "

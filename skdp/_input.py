@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
@@ -109,6 +110,7 @@ def check_rows(
     """
     remedy = _DECLARE_TEXT if hasattr(estimator, "columns") else _ENCODE_TEXT
     remedy = _IMPUTE_TEXT if allow_nan else remedy
+    refuse_path(X)
     _check_kind(X, remedy)
     if issparse(X):
         X = without_data(
@@ -160,8 +162,8 @@ def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
         )
     y = without_data(
         lambda: _target_column(X, y),
-        "The y argument must be one column of real numbers. Got something else. Fit "
-        "one model for each target.",
+        "The y argument must be one column of real numbers. Got something else. For "
+        "labels use a classifier; fit one model for each target.",
     )
     if not np.isfinite(y).all():
         raise ValueError(
@@ -186,6 +188,16 @@ def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
     return X, without_data(
         lambda: column_or_1d(y, warn=True), "The y argument must be one column."
     )
+
+
+def refuse_path(X: Any) -> None:
+    """Raise if `X` is text, such as the name of a file, and no table."""
+    if isinstance(X, (str, PathLike)):
+        raise TypeError(
+            "The X argument must be a data frame or an array. Got text or a path. Read "
+            "the file first, for example with pd.read_csv, or pass a source of "
+            "skdp.io, such as ParquetSource."
+        )
 
 
 def refuse_several_targets(y: Any, meta: str) -> None:
@@ -349,6 +361,10 @@ def raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
         first = text.partition("\n")[0]
         remedy = _CLIP_INFINITY if "infinity" in first else _IMPUTE_NAN
         raise kind(f"{first} {remedy}")
+    if text.startswith("y should be a 1d array, got an array of shape ()"):
+        raise kind(f"{text} Pass the column itself, as frame.pop(name), not its name.")
+    if text.startswith("Unknown label type"):
+        raise kind(f"{text} Use a regressor, such as DPLinearRegression.")
     if text.startswith(_SAFE_MESSAGES):
         raise kind(text)
     raise kind(otherwise)
@@ -401,7 +417,7 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
             f"{name} needs at least two classes. Got 1 class. Declare all labels that "
             "may occur with classes=[...]."
         )
-    kinds = _kind_of_labels(classes), _kind_of_labels(y)
+    kinds = kind_of_labels(classes), kind_of_labels(y)
     got = "other labels, which are not shown since they may be private"
     if None not in kinds and kinds[0] != kinds[1]:
         got = f"{kinds[1]} in y, and {kinds[0]} in 'classes'"
@@ -439,7 +455,7 @@ def declared_alone(model: Any) -> np.ndarray:
     return classes
 
 
-def _kind_of_labels(labels: np.ndarray) -> str | None:
+def kind_of_labels(labels: np.ndarray) -> str | None:
     """Kind of labels by their dtype, which is public; None for objects."""
     if labels.dtype.kind in "biuf":
         return "numbers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,33 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from skdp._checks import check_count
+
+# ------------------------------------------------------------------ Text for terminals
+
+
+_LINE = 88  # characters
+
+
+def aligned(rows: Iterable[tuple[str, str]], width: int) -> str:
+    """Names, and values in a column of their own that starts after `width` characters.
+
+    A value that is too long for its line continues below its beginning.
+    """
+    return "\n".join(
+        wrapped(f"{name:<{width - 1}} {value}", width) for name, value in rows
+    )
+
+
+def wrapped(text: str, indent: int = 0) -> str:
+    """A text in lines of at most 88 characters; no word is broken."""
+    return textwrap.fill(
+        text,
+        _LINE,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
 
 # ------------------------------------------------------------------- HTML for notebooks
 # There is one style, and every text is escaped.
@@ -114,8 +142,8 @@ class Shown:
         return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
 
     def __repr__(self) -> str:
-        lines = [f"  {name:<{self._width}} {value}" for name, value in self._rows()]
-        return "\n".join([self.sentence(), *lines])
+        rows = [(f"  {name}", value) for name, value in self._rows()]
+        return f"{wrapped(self.sentence())}\n{aligned(rows, self._width + 3)}"
 
     def _repr_html_(self) -> str:
         return card(self.sentence(), self._rows(), is_good=self._is_good)

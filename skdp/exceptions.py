@@ -101,9 +101,9 @@ class StreamOverError(_Documented, RuntimeError):
 
 
 class UnboundedQueryError(_Documented, ValueError):
-    """The sensitivity of a query is not known under the relation; nothing was read.
+    """The sensitivity of a query is not known under the adjacency; nothing was read.
 
-    Remedy: use a solver that supports the relation.
+    Remedy: use a solver that supports the adjacency.
     """
 
 

@@ -518,17 +518,17 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
     wrong = []
     if (len(rows), link) != terms[6:8]:
         wrong.append("the chain of digests is broken: a release was changed or removed")
-    spent, (c, d) = np.zeros(3), terms[8:]  # epsilon, delta, mu^2; what is set aside
+    spent, (c, d) = np.zeros(3), terms[8:]  # epsilon, delta, mu^2; the reserve
     for number, _, _, _, _, event, text in rows:
-        booked, leaves = read_json(text), worlds(read_json(event), relation)
-        if "is_void" in booked:
+        charged, leaves = read_json(text), worlds(read_json(event), relation)
+        if "is_void" in charged:
             wrong.append(f"release {number} is not private, so no limit holds")
             break
-        charge = [booked[name] for name in ("epsilon", "delta", "mu_squared")]
+        charge = [charged[name] for name in ("epsilon", "delta", "mu_squared")]
         is_right = all(
-            type(x) in (int, float) and 0 <= x < math.inf for x in booked.values()
+            type(x) in (int, float) and 0 <= x < math.inf for x in charged.values()
         )
-        demand(is_right and len(booked) == 3, f"the charge of release {number}")
+        demand(is_right and len(charged) == 3, f"the charge of release {number}")
         if not all(covers(world, np.array(charge)) for world in leaves):
             wrong.append(f"release {number} is charged too little")
         if spent[2] == 0 < charge[2]:
@@ -537,7 +537,7 @@ def check_ledger(path: str) -> tuple[bool, list[str]]:
     a, lost, mu_squared = spent
     limits = (c, d) if mu_squared else (cap, cap_delta)
     if a > limits[0] * (1 + SMALL) or lost > limits[1] * (1 + SMALL):
-        wrong.append("the charges exceed what is set aside for them")
+        wrong.append("the charges exceed the reserve for them")
     left, at_cap = cap_delta - d, gaussian(math.sqrt(mu_squared), cap - c)
     if mu_squared and not (left > 0 and at_cap <= left * (1 + SMALL)):
         wrong.append("the charges exceed the cap")
@@ -576,6 +576,9 @@ def main(paths: list[str]) -> int:
             found = check_ledger(path) if is_ledger else check_record(read_json(data))
             status = max(status, 0 if found[0] else 1)
             print(f"{path}: " + "\n".join(found[1]), flush=True)
+        except json.JSONDecodeError:
+            print(f"{path}: cannot be checked: no ledger, and no JSON of a privacy_")
+            status = 2
         except Exception as error:  # files may hold anything
             print(f"{path}: cannot be checked: {type(error).__name__}: {error}")
             status = 2

@@ -267,11 +267,11 @@ def figures(
 
 
 def private_fit(
-    table: Owned, n_steps: int, m: int, n_honest: int
+    table: Owned, n_steps: int, m: int, n_honest: int, delta: float = Chapter.delta
 ) -> Callable[[], np.ndarray]:
     """What makes a private fit of the chapter's model, with fresh noise each time."""
     problem = table.problem
-    facts = Chapter(m=m, smallest=problem.n // m, d=problem.d)
+    facts = Chapter(m=m, smallest=problem.n // m, d=problem.d, delta=delta)
     model = DPLogisticRegression(
         facts.epsilon,
         delta=facts.delta,

@@ -540,7 +540,7 @@ def _pairs(
     if is_of_users(relation) != (ids is not None):
         raise ValueError(
             "The 'adjacency' parameter must be 'replace_user' or 'zero_out_user' of "
-            f"users, and no other relation takes ids. Got {relation!r}. Leave it out "
+            f"users, and no other adjacency takes ids. Got {relation!r}. Leave it out "
             "if the model says what it protects."
         )
     if neighbour is not None and ids is not None:

@@ -284,7 +284,7 @@ class Replay:
 class NullRecord:
     """An auditor that makes one record null, or none, and changes nothing else.
 
-    Audited fits book nothing, even if a ledger is hidden somewhere in them.
+    Audited fits record nothing, even if a ledger is hidden somewhere in them.
     """
 
     row: int | None = None

@@ -339,7 +339,7 @@ NOT_PRIVATE = (
     "These figures are computed from raw records: they are not private, and no ledger "
     "counts them. Keep them with the data."
 )
-# Steps of the relation that put another record in a record's place.
+# Steps of the adjacency that put another record in a record's place.
 _STEPS = {"replace_one": 1, "zero_out": 2}
 
 

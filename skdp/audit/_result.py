@@ -30,7 +30,7 @@ class Claim:
     ----------
     epsilon, delta : float
     adjacency : str
-        The relation of neighbours.
+        The adjacency.
     source : str
         Origin of the claim.
     is_gaussian : bool, default=True

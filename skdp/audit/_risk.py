@@ -169,7 +169,7 @@ class MembershipRisk(Shown):
         ax.set(
             xlabel="false positive rate",
             ylabel="true positive rate, at most",
-            title=f"Membership: {self.adjacency or 'any relation'}",
+            title=f"Membership: {self.adjacency or 'any adjacency'}",
         )
         if log:
             ax.set(xscale="log", yscale="log")

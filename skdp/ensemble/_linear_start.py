@@ -189,7 +189,7 @@ class LinearStart:
     @property
     def params(self) -> dict[str, Any]:
         """Hyper-parameters of the descent, for the record."""
-        own = {**vars(self.descent.pace), "shares": vars(self.descent.shares)}
+        own = {**self.descent.pace.params, "shares": vars(self.descent.shares)}
         if self.before is not None:
             own["learned_share"] = self._learned(self.share)
         return own

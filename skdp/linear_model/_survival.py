@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
@@ -51,13 +53,17 @@ _BAD_TARGETS = (
     "The y argument must have two columns for each row of X: event, which is true or "
     "false (or 1 or 0), and duration, a finite number. Got something else. Pass a "
     "structured array (event, time), as scikit-survival does, or a data frame with the "
-    "columns 'event' and 'duration'."
+    "columns 'event' and 'duration', or one column of finite durations with a minus "
+    "sign where persons are censored."
 )
 
 
 def _event_and_duration(y: Any, n_rows: int) -> tuple[Any, Any]:
     """Checked columns; any other y raises some error."""
     frame = y if isinstance(y, pd.DataFrame) else pd.DataFrame(np.asarray(y))
+    if len(frame.columns) == 1:
+        signed = frame.iloc[:, 0].to_numpy(np.float64)
+        frame = pd.DataFrame({"event": signed > 0, "duration": np.abs(signed)})
     first, second = frame.columns
     if second == "event":
         first, second = second, first
@@ -66,6 +72,24 @@ def _event_and_duration(y: Any, n_rows: int) -> tuple[Any, Any]:
     if len(frame) != n_rows or not is_known.all():
         raise ValueError
     return event == 1, duration
+
+
+def _coded(
+    horizon: float, n_intervals: int, event: NDArray[Any], duration: FloatArray
+) -> FloatArray:
+    """The interval of each event, from 1, or minus the time until censoring.
+
+    Times are counted in intervals and clipped to the horizon.
+    """
+    passed = np.clip(duration / horizon, 0.0, 1.0) * n_intervals
+    is_event = event & (duration <= horizon)
+    found = np.where(is_event, np.maximum(np.ceil(passed), 1.0), -passed)
+    return np.asarray(found, dtype=np.float64)
+
+
+def _coded_signed(horizon: float, n_intervals: int, signed: FloatArray) -> FloatArray:
+    """The same of durations with a minus sign where persons are censored."""
+    return _coded(horizon, n_intervals, signed > 0, np.abs(signed))
 
 
 # -------------------------------------------------------------- DPDiscreteTimeSurvival
@@ -134,7 +158,9 @@ class DPDiscreteTimeSurvival(DPEstimator):
     -----
     A covariate has one value a row. With ``privacy_unit="user"`` a person may have
     several rows, for example one a hospital stay, and counts with their mean. A person
-    who is censored within an interval is at risk in the part that has passed.
+    who is censored within an interval is at risk in the part that has passed. The y of
+    `fit` has the columns event and duration, or is one column of durations with a minus
+    sign where persons are censored; a source has one column as its target.
 
     References
     ----------
@@ -196,19 +222,18 @@ class DPDiscreteTimeSurvival(DPEstimator):
 
     def _fit(self, table: Table) -> Self:
         budget = self._check_privacy_params()
-        if not table.holds_rows:
-            raise Refused(
-                "The X argument must be in memory for a survival model, whose y has "
-                "two columns. Got a source. Read the table into memory."
-            )
         users = table.users(self, budget)
         rows = rows_to_fit(self, table, budget, users, is_centred=True)
-        y = self._targets(table.y, rows.n_rows)
+        assert self.horizon is not None  # checked before
+        if table.holds_rows:
+            y: Any = self._targets(table.y, rows.n_rows)
+        else:
+            signed = partial(_coded_signed, self.horizon, self.n_intervals)
+            y = table.numbers(self, rows, signed)
         source = table.source(rows.X, y, users, is_private=budget.is_finite)
         facts = (*public_facts(self.columns, users), "horizon and n_intervals")
         found, objective = self._solve(source, rows, HazardLoss(), 0.0, budget, facts)
         self.coef_, self.intercept_ = found.unpack(objective)
-        assert self.horizon is not None  # checked before
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
             self._of_states, self._of_times = found.of_states, found.of_times
@@ -219,24 +244,23 @@ class DPDiscreteTimeSurvival(DPEstimator):
         return self
 
     def _targets(self, y: Any, n_rows: int) -> FloatArray:
-        """The interval of each event, from 1, or minus the time until censoring.
-
-        Times are counted in intervals and clipped to the horizon.
-        """
+        """What `_coded` makes of targets in memory."""
         event, duration = without_data(
             lambda: _event_and_duration(y, n_rows), _BAD_TARGETS
         )
         assert self.horizon is not None  # checked before
-        passed = np.clip(duration / self.horizon, 0.0, 1.0) * self.n_intervals
-        is_event = event & (duration <= self.horizon)
-        found = np.where(is_event, np.maximum(np.ceil(passed), 1.0), -passed)
-        return np.asarray(found, dtype=np.float64)
+        return _coded(self.horizon, self.n_intervals, event, duration)
 
     def _exits(self, X: Any, y: Any) -> IntArray:
         """Interval of each event, from 0; or `n_intervals` and the intervals survived.
 
         For scores, whose y must be one column.
         """
+        if not Table.of(X, y).holds_rows:
+            raise Refused(
+                "The X argument must be in memory for a score of a survival model. Got "
+                "a source. Read the table into memory."
+            )
         y = self._targets(y, count_rows(X))
         exits = np.where(y > 0, y - 1, self.n_intervals + np.floor(-y))
         return np.asarray(exits.astype(np.int64))

@@ -214,7 +214,7 @@ class SearchRecords:
 
 # -------------------------------------------------------------- The life of a candidate
 # 1. *Listed*: a set of parameters, none of which decides the guarantee.
-# 2. *Silenced*: an unfitted model with these parameters and the search's relation. It
+# 2. *Silenced*: an unfitted model with these parameters and the search's adjacency. It
 #    neither prints nor caches nor shares a generator, so that no trial reveals others.
 # 3. *Rehearsed*: anything that a fit would refuse is refused before the search is paid
 #    for. ``fit`` runs with an `Allowance` that only records events: declared steps
@@ -297,7 +297,7 @@ def silenced(
     delta: float,
     seed: int,
 ) -> Any:
-    """A clone with these parameters and the search's relation, without side effects.
+    """A clone with these parameters and the search's adjacency, without side effects.
 
     Its delta is the search's until it gets its budget: a solver's refusals depend on
     whether delta is 0.

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real, explained
 from skdp._shared_docs import fill_docs
-from skdp._show import axes_or_new, card
+from skdp._show import aligned, axes_or_new, card, wrapped
 from skdp.io._table import Table
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._scorer_sums import (
@@ -108,7 +108,8 @@ class PrivateConfusionMatrix:
         return display.plot(ax=ax)
 
     def __repr__(self) -> str:
-        return f"{self.to_frame().round().to_string()}\n{self.privacy_!r}"
+        statement = wrapped(self.privacy_.statement())
+        return f"{self.to_frame().round().to_string()}\n{statement}"
 
     def _repr_html_(self) -> str:
         counts = self.to_frame().round().to_html(border=0)
@@ -403,8 +404,8 @@ class PrivateEvaluation:
         }
 
     def __repr__(self) -> str:
-        lines = [f"  {name:<27} {text}" for name, text in self._numbers().items()]
-        return "\n".join([*lines, repr(self.privacy_)])
+        rows = [(f"  {name}", text) for name, text in self._numbers().items()]
+        return f"{aligned(rows, 30)}\n{wrapped(self.privacy_.statement())}"
 
     def _repr_html_(self) -> str:
         told = f"Evaluated privately, {self.labels[1]!r} is positive"

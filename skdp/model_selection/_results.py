@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from skdp._base import PrivateEstimator, Signal, warn_of_noise
-from skdp._show import card, page, table
+from skdp._show import aligned, card, page, table, wrapped
 from skdp.exceptions import CloseCandidatesWarning
 from skdp.model_selection._candidates import Candidate, Need, name_of, steps_of
 from skdp.pipeline._walk import walk
@@ -131,8 +131,8 @@ class SearchReport:
         ]
 
     def __repr__(self) -> str:
-        lines = [f"  {name:<16} {value}" for name, value in self._lines()]
-        return "\n".join([self.privacy.statement(), *lines])
+        rows = [(f"  {name}", value) for name, value in self._lines()]
+        return f"{wrapped(self.privacy.statement())}\n{aligned(rows, 19)}"
 
     def _repr_html_(self) -> str:
         (_, chosen), *lines = self._lines()

@@ -26,9 +26,9 @@ from skdp._base import (
 )
 from skdp._checks import check_real, explained
 from skdp._fit import PlannedFit, Progress, Question, ReleasedT, Statistics, fit
-from skdp._input import check_rows, check_targets, without_data
+from skdp._input import check_rows, check_targets, kind_of_labels, without_data
 from skdp._shared_docs import fill_docs
-from skdp._show import card
+from skdp._show import card, wrapped
 from skdp._users import Users, UsersToFit
 from skdp.io._passes import shown_to
 from skdp.io._scores import SourceScores, scores_of
@@ -94,7 +94,7 @@ class PrivateScore:
         return f"{self.scoring} = {self.value:.6g} ({error})"
 
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self.privacy!r}"
+        return f"{self._headline()}\n{wrapped(self.privacy.statement())}"
 
     def _repr_html_(self) -> str:
         return card(self._headline(), below=[self.privacy._repr_html_()])
@@ -446,6 +446,8 @@ def _accepted_rows(
             "The y argument must be a column of labels, one for each row of X. Got "
             "something else.",
         )
+        for each in _each(estimator):
+            _check_kinds(each, y)
     if users is not None:
         assert isinstance(users, Users)  # of a table in memory
         if users.n_users > MOST_USERS:
@@ -470,6 +472,20 @@ def _labels(X: Any, y: Any) -> np.ndarray:
         y = np.array(y, dtype=object)  # one label must not decide the kind of all
     check_consistent_length(X, y)
     return np.asarray(column_or_1d(y))
+
+
+def _check_kinds(estimator: Any, y: np.ndarray) -> None:
+    """Raise if no label of `y` can equal one of the model, as their dtypes say."""
+    classes = getattr(estimator, "classes_", None)
+    if not isinstance(classes, np.ndarray):
+        return
+    known, given = kind_of_labels(classes), kind_of_labels(y)
+    if None not in (known, given) and known != given:
+        raise TypeError(
+            "The labels in y must be of the kind that the model predicts. Got "
+            f"{given} in y, and {known} in classes_. Pass the labels in the form in "
+            "which fit took them. Nothing was spent."
+        )
 
 
 def _check_first_step(estimator: Any, X: Any) -> None:
@@ -562,7 +578,7 @@ class PrivateComparison:
         )
 
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self.privacy_!r}"
+        return f"{self._headline()}\n{wrapped(self.privacy_.statement())}"
 
     def _repr_html_(self) -> str:
         return card(self._headline(), below=[self.privacy_._repr_html_()])

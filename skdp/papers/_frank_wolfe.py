@@ -259,7 +259,7 @@ _SIGNAL_PER_REACH, _SHORTEST, _FARTHEST = 12.0, 0.5, 10.0
 _FEWEST_RESIDUAL_STEPS, _MOST_RESIDUAL_STEPS = 16, 2**12
 # Additional factor on the steps for rows of users, whose shares may be small.
 _FINER_SHARES = 64
-# Relations in which neighbours differ in presence: nothing replaces what is removed.
+# Adjacencies in which neighbours differ in presence: nothing replaces what is removed.
 _GONE = ("zero_out", "zero_out_user")
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from skdp._input import without_data
+from skdp._input import refuse_path, without_data
 from skdp.tables._columns import Dates, Declaration, Declared, Range
 
 # ------------------------------------------------------------------ Cells of one column
@@ -38,7 +38,8 @@ TYPES: dict[str, Any] = {
     "date": (date, np.datetime64),
 }
 _REMEDIES = {
-    "number": "Convert it by a fixed rule, as pd.to_numeric, or declare what it holds.",
+    "number": "Convert it by a fixed rule, as pd.to_numeric, or declare what it holds: "
+    "for categories a list of strings.",
     "string": "1 is not '1': convert it with astype(str), or declare what it holds.",
     "boolean": "Convert it to bool, or declare what it holds.",
     "date": "Parse it to a date without a time zone, or declare what it holds.",
@@ -112,8 +113,9 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     if cells.is_missing.any() and not getattr(declared, "missing", False):
         raise ValueError(
             f"The column {name!r} must have no missing values (NaN, None, null), as "
-            "declared. Got some. Declare missing=True before fit, which costs nothing, "
-            "or fill them by a fixed rule."
+            f"declared. Got some. Declare {type(declared).__name__}(..., missing=True) "
+            "of skdp.columns before fit, which costs nothing, or fill them by a fixed "
+            "rule."
         )
     values = plain_values(cells, declared)
     distinct = cells.distinct if declared.kind == "string" else None
@@ -369,6 +371,7 @@ def open_table(
             "The X argument must be a DataFrame of pandas or polars, or an array. Got "
             f"an instance of {type(X).__name__}. Collect or convert it first."
         )
+    refuse_path(X)
     if isinstance(declared, dict):
         raise TypeError(
             "The X argument must be a data frame if columns are declared by name. Got "

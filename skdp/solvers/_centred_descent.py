@@ -5,7 +5,7 @@ Five releases in one Gaussian plan:
 1. histograms of declared columns, or the mean of rows of numbers; and for the targets,
    label counts, or a histogram and the mean;
 2. gradient sums, starting at the base rate, with momentum; the model is the mean of the
-   last half of the iterates;
+   last half of the iterates; with many records the histograms precondition the steps;
 3. during the descent, for squared errors and labels, the mean error, which sets the
    clip of the residuals or the remaining steps;
 4. one ratio: the model's squared predictions over the squared predictions that noise
@@ -35,8 +35,19 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._base import Solution, Solver, box_radius
-from skdp.solvers._centred_rows import Centred, CentredRows, EffectsOfStates
-from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
+from skdp.solvers._centred_rows import (
+    Centred,
+    CentredRows,
+    EffectsOfStates,
+    Preconditioner,
+)
+from skdp.solvers._default_rules import (
+    MOST_STEPS_OF_ONE,
+    PREDICTIONS,
+    Pace,
+    Shares,
+    signal_to_noise_of,
+)
 from skdp.solvers._run_noise import (
     MOST_RATIO,
     Directions,
@@ -188,6 +199,7 @@ class GatedDescent:
         before: Descended | None = None,
         start: Start | None = None,
         directions: Directions | None = None,
+        preconditioner: Preconditioner | None = None,
     ) -> Descended:
         """Compute weights from released values, asking the queries of `plan`.
 
@@ -206,13 +218,15 @@ class GatedDescent:
             None: weights of 0 and the constant of `base`.
         directions : Directions or None, default=None
             Directions in which the noise of the run keeps its steps.
+        preconditioner : Preconditioner or None, default=None
+            Matrix that multiplies each released gradient before its step.
         """
         if start is None:
             zeros = np.zeros((objective.n_features, objective.loss.n_outputs))
             start = Start(zeros, np.array(base.constant))
         walk = _Walk(
             *(self, answers, objective, base, variances, progress, before, start),
-            directions,
+            *(directions, preconditioner),
         )
         return walk.found()
 
@@ -230,6 +244,7 @@ class _Walk:
     before: Descended | None
     start: Start
     directions: Directions | None
+    preconditioner: Preconditioner | None
 
     def found(self) -> Descended:
         mean, noise = self._descend()
@@ -335,7 +350,12 @@ class _Walk:
                 at, along = to @ steps.at[: to.shape[1]], to @ mean[: to.shape[1]]
                 bend = planned.flow / pace.flow
                 seen.append(SeenStep(at, along, deviations[-1], bend))
-            yield speed * mean
+            mean = speed * mean
+            if self.preconditioner is not None:
+                # `Steps` adds the gradient of the penalty, which it takes too.
+                penalty = own.alpha * steps.at
+                mean = self.preconditioner(mean + penalty) - penalty
+            yield mean
 
     def _errors(self, weights: FloatArray) -> tuple[float, float]:
         """Released mean length of residuals at the weights, and its noise."""
@@ -465,12 +485,15 @@ class CentredDescent(Solver):
             Without an intercept, since centring adds a constant.
         """
         cls.check_possible(objective, budget)
-        rows = given["rows"]
         signal_to_noise = signal_to_noise_of(
             objective.effective_n, budget, objective.adjacency
         )
+        rows = given["rows"]
+        plain = Pace.of(objective, signal_to_noise, rows.n_parts)
+        if plain.n_steps > MOST_STEPS_OF_ONE and budget.is_finite:
+            rows = rows.planned(signal_to_noise)
         shares = Shares.of(objective.loss, signal_to_noise, rows.share(signal_to_noise))
-        pace = Pace.of(objective, signal_to_noise)
+        pace = Pace.of(objective, signal_to_noise, rows.n_parts)
         return cls(rows=rows, signal_to_noise=signal_to_noise, shares=shares, pace=pace)
 
     def after(self, before: CentredSolution, objective: LinearObjective) -> Self:
@@ -480,7 +503,8 @@ class CentredDescent(Solver):
         released centre.
         """
         found, own = replace(self, before=before), self.signal_to_noise
-        pace = Pace.of(objective, own / math.sqrt(found.learned_share))
+        signal = own / math.sqrt(found.learned_share)
+        pace = Pace.of(objective, signal, self.rows.n_parts)
         return replace(found, shares=Shares.of(objective.loss, own, 0.0), pace=pace)
 
     @property
@@ -515,7 +539,7 @@ class CentredDescent(Solver):
         given = {"signal_to_noise": self.signal_to_noise, "shares": vars(self.shares)}
         if self.before is not None:
             given["learned_share"] = self.learned_share
-        return {**vars(self.pace), **given}
+        return {**self.pace.params, **given}
 
     @property
     def descent(self) -> GatedDescent:
@@ -558,6 +582,7 @@ class CentredDescent(Solver):
             *(rows, objective, base, centred.variances, progress),
             start=start,
             directions=centred.directions,
+            preconditioner=centred.preconditioner(self.pace),
         )
         states, kept = centred.effects(found.noise), found.kept
         if states is not None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array, issparse
 
-from skdp._arrays import FloatArray, clip_rows, with_entries
+from skdp._arrays import FloatArray, IntArray, clip_rows, with_entries
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Query
 from skdp.solvers._default_rules import (
     CENTRE,
     STATES,
+    Pace,
     norm_of_numbers,
     row_norm,
+    share_of_moments,
 )
 from skdp.solvers._run_noise import (
     Directions,
@@ -29,15 +32,23 @@ from skdp.solvers._run_noise import (
     leading,
     principal,
     state_variances,
+    variance_in_directions,
 )
 from skdp.solvers._target_base import posterior_share
 from skdp.sums._counts import StateSums
 from skdp.sums._gradient_sum import grid_view
 from skdp.sums._histogram import ReleasedHistogram
+from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.sums._record_sums import RowSum
 from skdp.tables._centred import CentredSource, Centring, StateRows
 from skdp.tables._source import SHARE_BITS, Source
 from skdp.tables._views import CentredDense
+
+# Variance of rows in a direction, over the largest of their part, that is rounding.
+_NO_VARIANCE = 1e-12
+# Second moments of rows of numbers with their mean, whose noise is the root of 2 times
+# that in a moment.
+_MOMENTS = MomentWeights(intercept=0.5, target=0.0)
 
 # ----------------------------------------------------- Rows centred by released numbers
 # Each kind of rows defines the query about the rows before the descent, the view of the
@@ -61,6 +72,26 @@ class EffectsOfStates(NamedTuple):
     share_deviation: float
 
 
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """A matrix for gradients of rows and the intercept; released.
+
+    Parameters
+    ----------
+    blocks : tuple of (ndarray of int of shape (k,), ndarray of float64 of shape (k, k))
+        The features of each part, and their factors on each other's gradients.
+    """
+
+    blocks: tuple[tuple[IntArray, FloatArray], ...]
+
+    def __call__(self, gradient: FloatArray) -> FloatArray:
+        """The product; rows of the gradient that are in no block stay as they are."""
+        found = gradient.copy()
+        for features, block in self.blocks:
+            found[features] = block @ gradient[features]
+        return found
+
+
 class Centred(Protocol):
     """Released numbers about the rows, and the centring that follows from them."""
 
@@ -77,6 +108,10 @@ class Centred(Protocol):
         """Variance of predictions by pure noise, for `NoiseRatio`."""
         ...
 
+    def preconditioner(self, pace: Pace) -> Preconditioner | None:
+        """Matrix for gradients; None if steps are the same in all directions."""
+        ...
+
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates | None:
         """Shares of the states, and noise in their effects; None without states."""
         ...
@@ -89,6 +124,15 @@ class Centred(Protocol):
 
 class CentredRows(Protocol):
     """Public facts about rows before anything is released."""
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts whose second moments are released; 0: none are."""
+        ...
+
+    def planned(self, signal_to_noise: float) -> Self:
+        """The rows with the query that suits many steps at this budget."""
+        ...
 
     def share(self, signal_to_noise: float) -> float:
         """Fraction of mu squared for the query about the rows."""
@@ -126,6 +170,13 @@ class States:
     basis: csr_array
     weights: FloatArray
     room: float = 1.0
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.parts)
+
+    def planned(self, signal_to_noise: float) -> Self:
+        return self
 
     def share(self, signal_to_noise: float) -> float:
         return STATES.share(signal_to_noise, len(self.parts))
@@ -175,22 +226,16 @@ class CentredStates:
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
         ends = np.cumsum(self.states.parts)[:-1]
         margins = np.split(self.margins, ends)
-        return state_variances(self.features(), margins, noise)
+        return state_variances(self.features(), margins, noise, self.centring.norm)
 
     @property
     def directions(self) -> Directions:
         found = leading(*self._rows())
         # Features that no state has are in no part.
         basis = np.zeros((self.states.basis.shape[1], len(found.spreads)))
-        basis[np.concatenate(self._features)] = found.basis
+        features = [each for each, _, _ in self._parts()]
+        basis[np.concatenate(features)] = found.basis
         return found._replace(basis=basis)
-
-    @property
-    def _features(self) -> list[NDArray[np.intp]]:
-        """Indices of the features of each part."""
-        ends = np.cumsum(self.states.parts)[:-1]
-        rows = np.split(np.arange(sum(self.states.parts)), ends)
-        return [np.unique(self.states.basis[part].indices) for part in rows]
 
     def _rows(self) -> tuple[list[FloatArray], list[FloatArray]]:
         """Features of the states over the norm that clips rows, and shares."""
@@ -204,28 +249,43 @@ class CentredStates:
 
     def along(self, parts: list[Principal], weights: FloatArray) -> FloatArray:
         """Weights of features as weights in the principal directions of the parts."""
-        pairs = zip(parts, self._features, strict=True)
-        return np.concatenate([part.directions @ weights[own] for part, own in pairs])
+        pairs = zip(parts, self._parts(), strict=True)
+        return np.concatenate([part.directions @ weights[j] for part, (j, *_) in pairs])
 
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates:
         each = effect_noise(*self._rows(), noise).deviations
         deviations = np.concatenate([np.linalg.norm(part, axis=1) for part in each])
         return EffectsOfStates(self.margins, deviations, self.deviation)
 
+    def preconditioner(self, pace: Pace) -> Preconditioner | None:
+        if pace.preconditioning == 0:
+            return None
+        blocks = []
+        for features, centred, shares in self._parts():
+            found = principal(centred / self.centring.norm, shares)
+            # In other directions rows have no entries, and gradients only noise.
+            has_rows = found.spreads > _NO_VARIANCE * found.spreads.max(initial=0.0)
+            speed = has_rows * pace.speed(found.spreads)
+            blocks.append((features, (found.directions.T * speed) @ found.directions))
+        return Preconditioner(tuple(blocks))
+
     def features(self) -> list[FloatArray]:
         """Centred features of the states of each part."""
+        return [centred for _, centred, _ in self._parts()]
+
+    def _parts(self) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+        """The features of each part, centred for each of its states, and shares."""
         own = csr_array(self.states.basis * self.states.weights)
         ends = np.cumsum(self.states.parts)[:-1]
-        found = []
-        for rows, features, shares in zip(
+        for rows, shares in zip(
             np.split(np.arange(sum(self.states.parts)), ends),
-            self._features,
             np.split(self.margins, ends),
             strict=True,
         ):
-            dense = own[rows][:, features].toarray()
-            found.append(dense - shares @ dense)
-        return found
+            part = own[rows]
+            features = np.unique(part.indices)
+            dense = part[:, features].toarray()
+            yield features, dense - shares @ dense, shares
 
 
 # ---------------------------------------------------------------------- Rows of numbers
@@ -239,27 +299,55 @@ class Numbers:
     ----------
     n_features : int
     data_norm : float in (0, inf)
+    has_moments : bool, default=False
+        Whether second moments are released beside the mean, for a preconditioner.
     """
 
     n_features: int
     data_norm: float
+    has_moments: bool = False
+
+    @property
+    def n_parts(self) -> int:
+        """1 with second moments: a row is one part; otherwise 0."""
+        return int(self.has_moments)
+
+    def planned(self, signal_to_noise: float) -> Numbers:
+        share = share_of_moments(signal_to_noise, self.n_features)
+        return replace(self, has_moments=share > 0)
 
     def share(self, signal_to_noise: float) -> float:
+        if self.has_moments:
+            return share_of_moments(signal_to_noise, self.n_features)
         return CENTRE.share(signal_to_noise, self.n_features)
 
-    def query(self, n_samples: int) -> RowSum:
-        return RowSum(n_samples, self.n_features, self.data_norm)
+    def query(self, n_samples: int) -> RowSum | MomentSums:
+        size = n_samples, self.n_features, self.data_norm
+        return MomentSums(_MOMENTS, *size) if self.has_moments else RowSum(*size)
 
     def centred(self, released: Released, n_samples: int) -> CentredNumbers:
-        d, noise = self.n_features, released.deviation / n_samples
-        mean, squares = RowSum.read(released.value / n_samples)
-        squares = posterior_share(squares, noise / RowSum.weight)
+        query, noise = self.query(n_samples), released.deviation / n_samples
+        moments, value = None, released.value / n_samples
+        if isinstance(query, MomentSums):
+            found = query.read(value)
+            mean, squares = found.rows, float(np.trace(found.rows_rows))
+            moments, of_squares = found.rows_rows, noise * math.sqrt(self.n_features)
+            noise /= math.sqrt(2) * _MOMENTS.intercept
+        else:
+            mean, squares = query.read(value)
+            of_squares = noise / query.weight
+        squares = posterior_share(squares, of_squares)
         # Rows have norm at most 1, and so has their mean.
         mean = mean / max(float(np.linalg.norm(mean)), 1.0)
         # Shrink a mean that is mostly noise.
         length = float(mean @ mean)
-        believed = max(0.0, 1 - d * noise**2 / length) if length > 0 else 0.0
-        return CentredNumbers(self, believed * mean, squares)
+        believed = max(0.0, 1 - self.n_features * noise**2 / length) if length else 0.0
+        mean = believed * mean
+        if moments is not None:
+            # In directions whose variance noise may hide, this much is possible.
+            edge = released.deviation / n_samples * math.sqrt(2 * self.n_features)
+            moments = moments - np.outer(mean, mean) + edge * np.eye(self.n_features)
+        return CentredNumbers(self, mean, squares, moments)
 
     def rows(self, X: Any) -> StateRows:
         """Sparse rows of norm at most 1; each entry is a weight of a feature.
@@ -283,11 +371,14 @@ class CentredNumbers:
         Mean of the rows divided by the norm to which they are clipped.
     squares : float
         Mean squared norm of these rows.
+    moments : ndarray of float64 of shape (n_features, n_features) or None, default=None
+        Second moments of these rows less their mean, with room for noise.
     """
 
     numbers: Numbers
     mean: FloatArray
     squares: float
+    moments: FloatArray | None = None
 
     @property
     def norm(self) -> float:
@@ -313,8 +404,25 @@ class CentredNumbers:
             source, self.numbers.rows, Centring(self.mean, scale, self.norm)
         )
 
+    @property
+    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
+        """Variances of centred rows in their directions, and the directions."""
+        assert self.moments is not None
+        spreads, directions = np.linalg.eigh(self.moments / self.norm**2)
+        return np.maximum(spreads, _NO_VARIANCE), directions
+
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
-        return largest_variance(self.numbers.n_features, noise)
+        if self.moments is None:
+            return largest_variance(self.numbers.n_features, noise)
+        return variance_in_directions(self._spectrum[0], noise)
+
+    def preconditioner(self, pace: Pace) -> Preconditioner | None:
+        if pace.preconditioning == 0 or self.moments is None:
+            return None
+        spreads, directions = self._spectrum
+        features = np.arange(self.numbers.n_features)
+        matrix = (directions * pace.speed(spreads)) @ directions.T
+        return Preconditioner(((features, matrix),))
 
     def effects(self, noise: NoiseOfRun) -> None:
         """None: numbers have no states."""

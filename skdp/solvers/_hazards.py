@@ -431,12 +431,14 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     weights = rows.along(parts, solution.found.mean[:, 0])
     spreads = np.concatenate([part.spreads for part in parts])
     # Rows that are longer than 1 are clipped to it.
-    spreads = spreads / max(float(spreads.sum()), 1.0)
+    unit = max(float(spreads.sum()), 1.0)
+    spreads = spreads / unit
     now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
     curvature, squares = now.per_person(n)
     run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
-    learned = -np.expm1(-noise.flow * curvature[0] * spreads)
-    by_chance = run.variance(spreads)[:, 0]
+    flow = noise.flow * noise.paces[0].speed(unit * spreads)
+    learned = -np.expm1(-flow * curvature[0] * spreads)
+    by_chance = run.variance(spreads, unit)[:, 0]
     # The effects of a typical row have a prior variance of 1.
     prior = 1 / max(float(spreads.sum()), 1e-300)
     signal = prior * learned**2
@@ -469,7 +471,9 @@ def _of_intervals(
     hazard = np.exp(constant)
     of_sample = learned**2 * now.squares / np.maximum(now.curvature**2, 1e-300)
     of_sample += (1 - learned) ** 2 / (table.exposed * table.steady)
-    of_steps = kept**2 * square * noise._of_noise(bend)
+    # Intervals depend on each other little, and their steps have no preconditioner.
+    by_steps = noise.of_gradients(bend[:, None, None], np.zeros((1, 1)))
+    of_steps = kept**2 * square * by_steps[:, 0]
     of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
     variance = np.cumsum(hazard**2 * (of_sample + of_steps))
     variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)

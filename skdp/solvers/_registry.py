@@ -59,9 +59,9 @@ SOLVERS: Registry[type[Solver]] = Registry(
 
 
 def _of_the_default(key: str) -> str:
-    """Advice if `key` is a solver that a record names and a user cannot."""
+    """Advice for a `key` that is no solver, or one that a record names."""
     if key not in (CentredDescent.key, ConstantModel.key):
-        return ""
+        return "Leave solver out: 'auto' chooses one that suits."
     return "Only solver='auto' runs it, where it is possible: leave solver out."
 
 

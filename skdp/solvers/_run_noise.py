@@ -42,8 +42,8 @@ _CORRELATION = 1 / math.sqrt(3)
 # as its eigenvalue falls. With .05 to .15 the deviation over 24 refits was .76 to 1.12
 # times the stated noise in a median entry (adult, ccpp; epsilon 0.1 to 4).
 _MOST_CORRELATED, _LEAST_EIGENVALUE = 0.95, 0.1
-# Number of curvatures at which a run's noise is computed, and the least over the
-# largest.
+# Number of shares of the row variance at which the largest noise is searched, and the
+# least share over an even one.
 _CURVATURES, _FLAT = 64, 1e-9
 
 
@@ -127,70 +127,104 @@ class NoiseOfRun:
         past = 0.0 if self.before is None else self.before.flow
         return past + sum(pace.flow for pace in self.paces)
 
-    def variance(self, spread: FloatArray) -> FloatArray:
+    def variance(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
         """Variance of the weights in directions with these shares of the row variance.
+
+        `unit` is the row variance, before rows are clipped to norm 1.
 
         Returns
         -------
         ndarray of float64 of shape (n_directions, n_directions_of_outputs)
         """
-        found, flow_of_run = [], self.flow
+        found, flow_of_run = [], self.flow * self.paces[0].speed(unit * spread)
         for bend, squares in zip(self._bends(spread), self.base.squares, strict=True):
             flow = np.maximum(bend * flow_of_run, 1e-12)
             learned = -np.expm1(-flow) / flow * flow_of_run
             of_sample = learned**2 * spread * squares / self.n_samples
             found.append(of_sample)
-        return np.stack(found, axis=1) + self.of_noise(spread)
+        return np.stack(found, axis=1) + self.of_noise(spread, unit)
 
-    def of_noise(self, spread: FloatArray) -> FloatArray:
+    def of_noise(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
         """The part of `variance` that is due to noise."""
-        return np.stack([self._between(bend) for bend in self._bends(spread)], axis=1)
+        moments = (unit * spread)[:, None]
+        bends = (bend[:, None, None] for bend in self._bends(spread))
+        return np.hstack([self.of_gradients(bend, moments) for bend in bends])
+
+    def of_related(
+        self, spread: FloatArray, unit: float, related: FloatArray
+    ) -> FloatArray:
+        """`of_noise` in directions with these correlations, as the mean over outputs.
+
+        Parameters
+        ----------
+        spread : ndarray of float64 of shape (n_directions,)
+        unit : float
+        related : ndarray of float64 of shape (n_directions, n_directions)
+        """
+        roots, moments = np.sqrt(spread), unit * spread[None]
+        products = roots[:, None] * related * roots
+        penalty = self.alpha * np.eye(len(spread))
+        bends = (curvature * products + penalty for curvature in self.base.curvature)
+        found = [self.of_gradients(bend[None], moments)[0] for bend in bends]
+        return np.asarray(np.mean(found, axis=0))
 
     def _bends(self, spread: FloatArray) -> list[FloatArray]:
         return [curvature * spread + self.alpha for curvature in self.base.curvature]
 
-    def _between(self, bend: FloatArray) -> FloatArray:
-        """Noise at each curvature, interpolated from a few if there are many."""
-        if len(bend) <= _CURVATURES or not self.deviations.any():
-            return self._of_noise(bend)
-        logs = np.log(np.maximum(bend, max(bend.max() * _FLAT, 1e-300)))
-        few = np.linspace(logs.min(), logs.max(), _CURVATURES)
-        noise = np.log(np.maximum(self._of_noise(np.exp(few)), 1e-300))
-        return np.asarray(np.exp(np.interp(logs, few, noise)))
+    def of_gradients(self, bend: FloatArray, moments: FloatArray) -> FloatArray:
+        """Exact variance of the weights that is due to noise in gradients.
 
-    def _of_noise(self, bend: FloatArray) -> FloatArray:
-        """Exact noise variance of the mean of the last half of the iterates."""
-        return np.asarray(np.sum(self._effects(bend) ** 2, axis=0))
+        Parameters
+        ----------
+        bend : ndarray of float64 of shape (n_groups, n_directions, n_directions)
+            Second derivatives of the objective in groups of directions that do not
+            depend on each other.
+        moments : ndarray of float64 of shape (n_groups, n_directions)
+            Second moment of the part of the rows in each direction, by which a
+            preconditioner divides (`Pace.speed`).
 
-    def _effects(self, bend: FloatArray) -> FloatArray:
-        """Effect of the noise in each gradient, of one deviation, on the weights."""
-        found = self.share * self._of_run(bend)
+        Returns
+        -------
+        ndarray of float64 of shape (n_groups, n_directions)
+        """
+        gain = np.broadcast_to(np.eye(bend.shape[-1]), bend.shape)
+        return self._of_gain(gain, bend, moments[:, None])
+
+    def _of_gain(
+        self, gain: FloatArray, bend: FloatArray, moments: FloatArray
+    ) -> FloatArray:
+        """Variance of ``gain @ weights``; `gain` is like `bend`."""
+        found, by_start = self._of_steps(self.share * gain, bend, moments)
+        run = self
+        while run.before is not None:
+            run = run.before
+            of_run, by_start = run._of_steps(by_start, bend, moments)
+            found += of_run
         if self.given is not None:
-            past = self.given._effects(bend)
-            found[: len(past)] += (1 - self.share) * past
+            of_given = by_start + (1 - self.share) * gain
+            found += self.given._of_gain(of_given, bend, moments)
         return found
 
-    def _of_run(self, bend: FloatArray) -> FloatArray:
-        """The same before weights are mixed."""
-        past = np.zeros((0, len(bend)))
-        if self.before is not None:
-            past = self.before._of_run(bend)
-        elif self.given is not None:
-            past = self.given._effects(bend)
-        n = len(self.paces)
-        first = n - tail_of(n)
-        # Row t holds the effect of unit noise in gradient t on the weights so far;
-        # noise in gradients of a run before has its deviation already.
-        weights = np.vstack([past, np.zeros((n, len(bend)))])
-        sums, velocity = np.zeros_like(weights), np.zeros_like(weights)
-        for t, pace in enumerate(self.paces, start=len(past)):
-            velocity = pace.momentum * velocity - pace.step_size * bend * weights
-            velocity[t] -= pace.step_size
-            weights = weights + velocity
-            if t >= len(past) + first:
-                sums += weights
-        deviations = np.concatenate([np.ones(len(past)), self.deviations])
-        return np.asarray(deviations[:, None] * sums / (n - first))
+    def _of_steps(
+        self, gain: FloatArray, bend: FloatArray, moments: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Variance of ``gain @ mean`` by this run, and its derivative by the start.
+
+        `mean` has the averaged weights. From the last step to the first, this follows
+        the derivatives of ``gain @ mean`` by weights and by velocity.
+        """
+        n, found = len(self.paces), np.zeros(gain.shape[:-1])
+        by_weights, by_velocity = np.zeros_like(gain), np.zeros_like(gain)
+        for t in reversed(range(n)):
+            if t >= n - tail_of(n):
+                by_weights = by_weights + gain / tail_of(n)
+            by_velocity = by_velocity + by_weights
+            pace = self.paces[t]
+            by_gradient = pace.step_size * by_velocity * pace.speed(moments)
+            found += self.deviations[t] ** 2 * np.sum(by_gradient**2, axis=-1)
+            by_weights = by_weights - by_gradient @ bend
+            by_velocity = pace.momentum * by_velocity
+        return found, by_weights
 
 
 def tail_of(n_steps: int) -> int:
@@ -217,7 +251,10 @@ class NoiseVariances(NamedTuple):
 
 
 def state_variances(
-    parts: Iterable[FloatArray], margins: Iterable[FloatArray], noise: NoiseOfRun
+    parts: Iterable[FloatArray],
+    margins: Iterable[FloatArray],
+    noise: NoiseOfRun,
+    norm: float = 1.0,
 ) -> NoiseVariances:
     """Variance of a prediction in each state if the weights are pure noise.
 
@@ -233,6 +270,8 @@ def state_variances(
         Centred features of the states of each part.
     margins : iterable of ndarray of float64 of shape (n_states,)
     noise : NoiseOfRun
+    norm : float, default=1.0
+        Clip of the rows, in units of the features.
     """
     found = []
     for centred, shares in zip(parts, margins, strict=True):
@@ -241,12 +280,35 @@ def state_variances(
     total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
     spreads = np.concatenate([spread for spread, _ in found]) / total
-    variances = noise.variance(spreads)
+    # Preconditioners follow from rows that are not clipped; with few columns, shares
+    # of the variance are more than these rows have, and steps would seem unstable.
+    variances = noise.variance(spreads, max(total / norm**2, 1.0))
     energies = spreads[:, None] * variances
     deviation = math.sqrt(2 * np.sum(energies**2)) / max(energies.sum(), 1e-300)
     split = np.split(variances.sum(axis=1), ends)
     each = [turned**2 @ v for (_, turned), v in zip(found, split, strict=True)]
     return NoiseVariances(np.concatenate(each), deviation, _DEVIATIONS)
+
+
+def variance_in_directions(spreads: FloatArray, noise: NoiseOfRun) -> NoiseVariances:
+    """Mean variance of predictions if the weights are pure noise.
+
+    Also returns the standard deviation about 1 of the mean ratio of these weights.
+
+    Parameters
+    ----------
+    spreads : ndarray of float64 of shape (n_directions,)
+        Second moments of the rows in the directions of their spectrum.
+    noise : NoiseOfRun
+    """
+    # Rows that are longer than 1 are clipped to it.
+    unit = max(float(spreads.sum()), 1.0)
+    spreads = spreads / unit
+    variances = noise.variance(spreads, unit)
+    energies = spreads[:, None] * variances
+    mean = float(energies.sum())
+    deviation = math.sqrt(2 * np.sum(energies**2)) / max(mean, 1e-300)
+    return NoiseVariances(np.array([mean]), deviation, _DEVIATIONS)
 
 
 def largest_variance(n_directions: int, noise: NoiseOfRun) -> NoiseVariances:
@@ -416,23 +478,21 @@ def effect_noise(
     found = [principal(*each) for each in zip(parts, shares, strict=True)]
     spreads = np.concatenate([each.spreads for each in found])
     # Rows that are longer than 1 are clipped to it.
-    spreads = spreads / max(float(spreads.sum()), 1.0)
+    unit = max(float(spreads.sum()), 1.0)
+    spreads = spreads / unit
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
     alone = np.ones(len(spreads))
     bend = noise.seen[-1].bend if noise.seen else 1.0
     curvature = tuple(bend * each for each in noise.base.curvature)
     late = replace(noise, base=replace(noise.base, curvature=curvature))
-    variances = late.of_noise(spreads).mean(axis=1)
+    variances = late.of_noise(spreads, unit).mean(axis=1)
     if noise.seen and noise.deviations.all():
         first = np.argsort(-spreads, kind="stable")[:_MOST_DIRECTIONS]
         sizes = [len(each.spreads) for each in found]
         of_part = np.repeat(np.arange(len(found)), sizes)[first]
-        roots = np.sqrt(spreads[first])
         related = correlations(noise, spreads[first], of_part)
-        values, turned = np.linalg.eigh(roots[:, None] * related * roots)
-        values = np.maximum(values, 1e-300)
-        variances[first] = turned**2 @ late.of_noise(values).mean(axis=1)
+        variances[first] = late.of_related(spreads[first], unit, related)
         alone[first] = 1 / np.diag(np.linalg.inv(related))
     ends = np.cumsum([len(each.spreads) for each in found])[:-1]
     split = np.split(np.sqrt(variances), ends)

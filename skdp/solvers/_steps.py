@@ -332,7 +332,7 @@ class Descent(ABC, Generic[ProblemT]):
     def sensitivity(self, problem: ProblemT) -> float:
         """Largest sensitivity of a sum, at any weights.
 
-        The sum is over a sample: its bound is that of the relation that covers both.
+        The sum is over a sample: its bound is that of the adjacency that covers both.
         """
         relation = self.sample(problem).covering(problem.adjacency)
         return self.gradients(problem).worst.under(relation)

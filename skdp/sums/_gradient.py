@@ -252,7 +252,7 @@ class ClippedGradient:
     ) -> Bound:
         """`bound` for residuals and rows in real numbers, of records.
 
-        Both relations are derived separately: Lemmas 2 to 10 of
+        Both adjacencies are derived separately: Lemmas 2 to 10 of
         ``docs/proofs/gradient_descent.md``, and Lemma 11f for rows of which the query
         has a part.
         """

@@ -301,7 +301,7 @@ def test_what_is_told():
     told = json.loads(found.to_json())
     assert told["n_guesses"] == 40
     assert told["claimed_epsilon"] == 8.0
-    assert told["sentence"] == found.sentence() in repr(found)
+    assert told["sentence"] == found.sentence() in " ".join(repr(found).split())
     assert "NoisyDirections" in found._repr_html_()
     assert "replace_one" in found.sentence()
     in_rows = foreign(NoisyDirections(), canaries="rows", n_canaries=30)

@@ -256,8 +256,8 @@ BUGS: list[Bug] = [
         "the noise that the gate expects is that of the last fit alone",
         "model",
         "skdp/solvers/_run_noise.py",
-        "found[: len(past)] += (1 - self.share) * past",
-        "pass",
+        "of_given = by_start + (1 - self.share) * gain",
+        "of_given = 0 * gain",
         (
             f"{TEST_CONTINUED}::"
             "test_noise_in_mixed_weights_is_what_two_runs_of_noise_make",

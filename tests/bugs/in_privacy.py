@@ -673,10 +673,10 @@ OF_LEDGER = [
         "an audit of charges is content with one part of three",
         "ledger",
         f"{LEDGER}/_store.py",
-        "        and booked.delta * more >= found.delta\n"
-        "        and booked.mu_squared * more >= found.mu_squared\n",
-        "        or booked.delta * more >= found.delta\n"
-        "        or booked.mu_squared * more >= found.mu_squared\n",
+        "        and charged.delta * more >= found.delta\n"
+        "        and charged.mu_squared * more >= found.mu_squared\n",
+        "        or charged.delta * more >= found.delta\n"
+        "        or charged.mu_squared * more >= found.mu_squared\n",
         (f"{TEST}ledger.py::test_audit_finds_what_was_charged_less",),
     ),
     Bug(

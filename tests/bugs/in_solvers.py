@@ -21,6 +21,7 @@ TEST_IHT = "tests/solvers/test_iht.py"
 TEST_LOSSES = "tests/losses/test_losses.py"
 TEST_NEWTON = "tests/solvers/test_noisy_newton.py"
 TEST_PEELING = "tests/solvers/test_peeling.py"
+TEST_RUN = "tests/solvers/test_run_noise.py"
 TEST_ROWS = "tests/solvers/test_rows_of_numbers.py"
 TEST_SURVIVAL = "tests/linear_model/test_survival.py"
 TEST_USERS = "tests/linear_model/test_users.py"
@@ -311,6 +312,33 @@ BUGS: list[Bug] = [
         '_EXCHANGES = ("replace_one", "replace_user")',
         '_EXCHANGES = ("replace_one",)',
         (f"{TEST_USERS}::test_the_number_of_users_stands_in_every_rule",),
+    ),
+    Bug(
+        "a preconditioner takes columns for independent",
+        "model",
+        "skdp/solvers/_default_rules.py",
+        "return np.asarray(1 / (share * self.n_parts * variance + (1 - share)))",
+        "return np.asarray(1 / (share * variance + (1 - share)))",
+        (f"{TEST_CENTRED}::test_preconditioned_steps_are_stable",),
+    ),
+    Bug(
+        "stated noise is that of plain steps",
+        "model",
+        "skdp/solvers/_run_noise.py",
+        "by_gradient = pace.step_size * by_velocity * pace.speed(moments)",
+        "by_gradient = pace.step_size * by_velocity",
+        (
+            f"{TEST_CENTRED}::test_noise_in_weights_is_what_a_run_of_noise_alone_makes",
+            f"{TEST_RUN}::test_noise_in_related_directions_is_what_two_runs_make",
+        ),
+    ),
+    Bug(
+        "a released model has the preconditioner of the descent from it",
+        "model",
+        "skdp/solvers/_run_noise.py",
+        "            pace = self.paces[t]\n",
+        "            pace = replace(self.paces[t], preconditioning=0.9, n_parts=2)\n",
+        (f"{TEST_RUN}::test_noise_in_related_directions_is_what_two_runs_make",),
     ),
     Bug(
         "a shift to the base rates is not limited",

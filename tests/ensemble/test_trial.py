@@ -128,7 +128,7 @@ def test_without_a_trial_the_plan_has_one_way():
 
 
 def test_several_owners_know_their_rounds_before_a_fit():
-    task = task_of("logistic", N, columns=COLUMNS, init="linear")
+    task = task_of("logistic", 10 * N, columns=COLUMNS, init="linear")
     assert solver_of(task, BUDGET).n_tried > 0
     with asking(object()):
         alone = solver_of(task, BUDGET)

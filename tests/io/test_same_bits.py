@@ -24,6 +24,7 @@ from skdp import (
     DPCategoricalNB,
     DPConformalClassifier,
     DPConformalRegressor,
+    DPDiscreteTimeSurvival,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -62,6 +63,10 @@ MODELS = {
     "svc": (DPLinearSVC(1.0, **GD, **LABELS), "y"),
     "centred": (DPLogisticRegression(20.0, columns=COLUMNS, **LABELS), "y"),
     "centred counts": (DPPoissonRegressor(20.0, columns=COLUMNS, **BOUNDS), "t"),
+    "survival": (
+        DPDiscreteTimeSurvival(20.0, horizon=0.7, columns=COLUMNS, **SEED),
+        "t",
+    ),
     "one-hot": (
         DPLogisticRegression(
             1.0, columns=TableEncoder(COLUMNS, numeric="bins"), **GD, **LABELS

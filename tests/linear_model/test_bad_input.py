@@ -119,7 +119,9 @@ BAD_DATA = [
     (X, Y[:20], "inconsistent"),
     (X[0], Y, "1D array"),
     (X, None, "y"),
-    (X, np.linspace(0, 1, 30) * SECRET, "continuous"),
+    (X, np.linspace(0, 1, 30) * SECRET, "continuous.* Use a regressor"),
+    (X, "label", "Pass the column itself"),
+    ("table.csv", Y, "pd.read_csv"),
     (with_entry(0).astype(object) + 1j, Y, "Complex|complex|numbers"),
     (np.array([["a", str(SECRET) + "x"]] * 30), Y, "array of numbers"),
     (X, np.column_stack([Y, Y]), "1d"),
@@ -153,7 +155,7 @@ BAD_TARGETS = [
     (np.zeros((30, 2)), "1d"),
     (np.column_stack([Y, 1 - Y, Y]), r"MultiOutputRegressor\(model\) fits 3 models"),
     (np.zeros(20), "inconsistent"),
-    (np.array(["a", str(SECRET) + "x"] * 15), "real numbers"),
+    (np.array(["a", str(SECRET) + "x"] * 15), "real numbers.* use a classifier"),
     (np.array([10**400] * 30, dtype=object), "real numbers"),
     (np.full(30, SECRET + 1j), "real numbers"),
     (np.ma.masked_array(np.full(30, SECRET), mask=np.arange(30) % 2), "real numbers"),
@@ -364,7 +366,7 @@ def test_only_solvers_that_would_do_are_offered(kind, not_named):
 def test_a_solver_that_only_the_default_runs_is_explained(name):
     with pytest.raises(ValueError, match=f"Got '{name}'. Only solver='auto' runs it"):
         DPLogisticRegression(solver=name, classes=[0, 1]).fit(X, Y)
-    with pytest.raises(ValueError, match=r"Got 'lbfgs'\.$"):
+    with pytest.raises(ValueError, match=r"Got 'lbfgs'\. Leave solver out"):
         DPLogisticRegression(solver="lbfgs", classes=[0, 1]).fit(X, Y)
 
 

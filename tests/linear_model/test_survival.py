@@ -333,11 +333,12 @@ def test_extreme_outcomes_raise_and_warn_of_nothing(y, epsilon):
         ({"n_intervals": 0}, None, "n_intervals"),
         ({"columns": None}, None, "columns"),
         ({"delta": 0.0}, None, "delta above 0"),
-        ({}, np.ones(300), "two columns"),
+        ({}, np.ones(299), "two columns"),
         ({}, np.ones((300, 3)), "two columns"),
         ({}, np.full((300, 2), np.nan), "two columns"),
         ({}, np.full((300, 2), 7.0), "two columns"),
         ({}, np.ones((299, 2)), "two columns"),
+        ({}, np.append(np.ones(299), np.nan), "two columns"),
     ],
 )
 def test_bad_input_spends_nothing(params, y, match, tmp_path):
@@ -349,14 +350,21 @@ def test_bad_input_spends_nothing(params, y, match, tmp_path):
     assert not ledger.spends()
 
 
-def test_sources_are_refused(tmp_path):
-    X, y, _ = study(50)
-    X.assign(event=y["event"] * 1).to_parquet(tmp_path / "study.parquet")
+def test_a_source_has_durations_with_a_sign(tmp_path):
+    X, y, _ = study(2000)
+    signed = np.where(y["event"], y["duration"], -y["duration"])
+    X.assign(signed=signed).to_parquet(tmp_path / "study.parquet")
+    facts = {"horizon": 5.0, "random_state": 0}
     source = ParquetSource(
-        tmp_path / "study.parquet", target="event", columns=COLUMNS, n_samples=50
+        tmp_path / "study.parquet", target="signed", columns=COLUMNS, n_samples=2000
     )
-    with pytest.raises(ValueError, match="in memory"):
-        DPDiscreteTimeSurvival(horizon=5.0).fit(source)
+    model = DPDiscreteTimeSurvival(**facts).fit(source)
+    for targets in (y, signed):
+        other = DPDiscreteTimeSurvival(**facts, columns=COLUMNS).fit(X, targets)
+        assert np.array_equal(other.coef_, model.coef_)
+        assert np.array_equal(other.intercept_, model.intercept_)
+    with pytest.raises(ValueError, match="must be in memory for a score"):
+        private_score(model, source, epsilon=1.0)
 
 
 def test_figures_exports_and_forecasts(model, tmp_path):

@@ -177,7 +177,7 @@ def test_fitted_models_say_what_a_record_risks(rows):
     assert model.privacy_.risk in model.privacy_._repr_html_()
     assert membership_risk(model.privacy_).to_dict() == risk.to_dict()
     assert json.loads(risk.to_json())["adjacency"] == "replace_one"
-    assert risk.sentence() in repr(risk)
+    assert risk.sentence() in " ".join(repr(risk).split())
     assert "<table>" in risk._repr_html_()
     score = private_score(model, *rows, epsilon=0.5)
     # The record's sentence is made of two numbers, this of the law of the noise.

@@ -362,7 +362,7 @@ def test_what_cannot_be_counted_is_refused_before_it_is_paid_for(case, tmp_path)
 def test_what_is_shown_are_the_numbers_and_their_cost():
     found = evaluated(1.0)
     assert "ROC AUC" in repr(found)
-    assert repr(found.privacy_) in repr(found)
+    assert found.privacy_.statement() in repr(found).replace("\n", " ")
     assert "predicted" in repr(found.confusion_matrix(0.2))
     compared = private_evaluation((MODEL, OTHER), X, Y, epsilon=1.0)
     assert f"{compared.difference:+.4f} (95 %" in repr(compared)

@@ -316,7 +316,7 @@ def test_what_a_score_shows():
     score = private_score(model, X, y, epsilon=1.0)
     assert 0 <= float(score) <= 1
     assert score.scoring == "accuracy"
-    assert score.privacy.statement() in repr(score)
+    assert score.privacy.statement() in repr(score).replace("\n", " ")
     assert "accuracy = " in repr(score)
     assert "standard error: 0.0071" in repr(score)
     assert "<table>" in score._repr_html_()
@@ -369,6 +369,19 @@ def refusal(call):
 
 
 SECRET = 31415926.5
+
+
+def test_labels_of_another_kind_are_refused_and_cost_nothing(tmp_path):
+    """Found by a newcomer: the accuracy was 0, without a word."""
+    X, y = classified()
+    model = LogisticRegression().fit(X, np.array(["a", "b", "c"])[y])
+    ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
+    with pytest.raises(TypeError, match="numbers in y, and text in classes_"):
+        private_score(model, X, y, epsilon=0.5, ledger=ledger)
+    assert not ledger.spends()
+    # Labels that may be of any kind, and those that the model never saw, are scored.
+    for labels in (np.array(["a", "d", "c"])[y], y.astype(object)):
+        private_score(model, X, labels, epsilon=0.5, ledger=None)
 
 
 def test_data_are_refused_before_the_commit_and_without_a_value(tmp_path):

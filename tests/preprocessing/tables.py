@@ -99,8 +99,11 @@ REFUSED = [
     (lambda X: X.rename(columns={"age": "years"}), "Pass all declared columns"),
     (lambda X: X.drop(columns="age"), r"none named \['age'\]"),
     (lambda X: X.assign(extra=1), "remainder='drop'"),
-    (lambda X: X.assign(gain=np.nan), "'gain' must have no missing"),
-    (lambda X: X.assign(sex=None), "'sex' must have no missing"),
+    (
+        lambda X: X.assign(gain=np.nan),
+        r"'gain' must have no missing.*Declare Range\(..., missing=True\)",
+    ),
+    (lambda X: X.assign(sex=None), r"'sex' must have no missing.*Declare Categories\("),
     (lambda X: X.assign(sex=1), "'sex' must hold strings"),
     (lambda X: X.assign(sex=pd.Categorical([1] * len(X))), "'sex' must hold str"),
     (lambda X: X.assign(code="1"), "'code' must hold numbers"),

@@ -41,7 +41,7 @@ def test_report_says_what_the_ledger_holds(used, capsys):
         "unit record",
         "replace_one: one record is replaced by any other",
         "cap           epsilon 10, delta 1e-06",
-        "set aside     epsilon 0, delta 5e-07",
+        "reserve       epsilon 0, delta 5e-07",
         *(f"{one.committed_at}  {one.label}" for one in used.spends()),
         f"With Gaussian noise: it costs epsilon {alone:.4g} at delta 1e-06 by itself",
         "With Gaussian noise and a pure mechanism",
@@ -63,7 +63,7 @@ def test_report_in_json_can_be_charged_again(used, capsys):
     assert told == report_on(used.path)["report"] == check_report(text)
     assert [one["label"] for one in told["releases"]] == ["first", "second", "third"]
     assert told["releases"][1]["event"]["epsilon"] == 0.25
-    assert told["head"] == used._books.read().head
+    assert told["head"] == used._store.read().head
 
 
 def test_report_on_what_is_not_private(tmp_path, capsys):
@@ -126,7 +126,7 @@ def test_broken_twin_that_opens_for_writing_is_found(used, monkeypatch, capsys):
 
 
 def test_a_ledger_that_is_read_only_takes_no_spend(used):
-    books = _store.SpendStore(used.path, used._books.terms, read_only=True)
+    books = _store.SpendStore(used.path, used._store.terms, read_only=True)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         books._connection().execute("UPDATE books SET head = ''")
 
@@ -270,7 +270,7 @@ def test_a_letter_promises_the_cap_and_says_what_the_releases_cost(used):
         "the guarantee is the cap",
         "it is that of a group of k",
         signed["signature"]["digest"],
-        used._books.read().head,
+        used._store.read().head,
         *(f"`{one.label}`, epsilon 1, delta 1e-06" for one in used.spends()),
     ):
         assert words in letter

@@ -279,7 +279,7 @@ def test_refusal_says_what_a_pure_release_counts_as(tmp_path):
     gaussian, pure = map(float, found.groups())
     assert gaussian > 0.5 > pure  # the figure that once stood alone, and the true one
     left = gaussian_mu(gaussian, 1e-6)
-    state = ledger._state(ledger._books.read())
+    state = ledger._state(ledger._store.read())
     for event, is_admitted in (
         (GaussianEvent(1 / (0.999 * left)), True),
         (GaussianEvent(1 / (1.001 * left)), False),

@@ -55,7 +55,7 @@ def test_processes_that_make_and_use_one_ledger_never_pass_its_cap(tmp_path):
     spends = ledger.spends(verify=True)
     assert sum(answers) == len(spends) < 160
     assert len({spend.label for spend in spends}) == len(spends)
-    state = ledger._state(ledger._books.read())
+    state = ledger._state(ledger._store.read())
     assert state.exhausted() is None
     assert state.room.epsilon < 0.02
     assert [file.name for file in tmp_path.iterdir()] == ["ledger.db"]
@@ -68,7 +68,7 @@ class LooseLedger(BudgetLedger):
     """Broken twin: looks first and writes later, in two transactions."""
 
     def commit(self, event, **facts):
-        state = self._state(self._books.read())
+        state = self._state(self._store.read())
         if honest_verdict(state.charged(event)):
             raise BudgetExceeded("no", ledger=self.path, exhausted="epsilon")
         BARRIER.wait(timeout=20)

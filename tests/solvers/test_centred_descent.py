@@ -10,7 +10,12 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.metrics import log_loss
 
 from skdp import (
     DPGammaRegressor,
@@ -21,6 +26,7 @@ from skdp import (
     DPQuantileRegressor,
 )
 from skdp._fit import Progress, release
+from skdp.columns import Categories, Range
 from skdp.exceptions import Refused
 from skdp.losses import (
     GammaLoss,
@@ -33,8 +39,11 @@ from skdp.losses import (
 )
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
+from skdp.privacy.release._answers import Released
 from skdp.solvers import _centred_descent as module
+from skdp.solvers import _default_rules as rules
 from skdp.solvers._centred_descent import CentredDescent
+from skdp.solvers._centred_rows import CentredStates, Numbers, States
 from skdp.solvers._default_rules import (
     LEAST_SIGNAL_TO_NOISE,
     STATES,
@@ -52,6 +61,7 @@ from skdp.solvers._target_base import (
     shift_to_rates,
 )
 from skdp.sums._histogram import ReleasedHistogram
+from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor
 from tests.preprocessing.tables import DECLARED, frame
 from tests.solvers.centred import BUDGET, Case
@@ -325,18 +335,204 @@ def test_noise_in_weights_is_what_a_run_of_noise_alone_makes():
     deviations = np.linspace(2.0, 1.0, pace.n_steps) / 1000
     spread = np.array([1e-6, 0.1, 1.0])
     expected = NoiseOfRun(paces, deviations, base, 10**9).variance(spread)[:, 0]
-    rng = np.random.default_rng(0)
-    weights, velocity, total = (np.zeros((20_000, 3)) for _ in range(3))
-    for t in range(pace.n_steps):
-        noise = deviations[t] * rng.normal(size=weights.shape)
-        gradient = 0.25 * spread * weights + noise
-        velocity = paces[t].momentum * velocity - paces[t].step_size * gradient
-        weights = weights + velocity
-        if t >= pace.n_steps - pace.n_steps // 2:
-            total += weights
-    found = np.var(total / (pace.n_steps // 2), axis=0)
+    found = by_simulation(paces, deviations, spread, 1.0)
     # The standard error of a variance of 20,000 is 1 %.
     assert found == pytest.approx(expected, rel=0.04)
+
+    # A preconditioner changes the steps of each direction.
+    paces = [replace(each, preconditioning=0.9, n_parts=3) for each in paces]
+    speed = 1 / (0.9 * 3 * 2.0 * spread + 0.1)
+    expected = NoiseOfRun(paces, deviations, base, 10**9).variance(spread, 2.0)[:, 0]
+    found = by_simulation(paces, deviations, spread, speed)
+    assert found == pytest.approx(expected, rel=0.04)
+
+
+def by_simulation(paces, deviations, spread, speed):
+    """Variance of the mean of the last half of the iterates over runs of noise."""
+    rng = np.random.default_rng(0)
+    weights, velocity, total = (np.zeros((20_000, len(spread))) for _ in range(3))
+    for t, (pace, deviation) in enumerate(zip(paces, deviations, strict=True)):
+        noise = deviation * rng.normal(size=weights.shape)
+        gradient = speed * (0.25 * spread * weights + noise)
+        velocity = pace.momentum * velocity - pace.step_size * gradient
+        weights = weights + velocity
+        if t >= len(paces) - len(paces) // 2:
+            total += weights
+    return np.var(total / (len(paces) // 2), axis=0)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredLoss(2.0, 1.0)], ids=repr)
+def test_with_more_signal_as_many_steps_reach_farther(loss):
+    """In flat directions as far as without a limit on the number of steps."""
+    paces = [Pace.of(of(loss, n=10**6), ratio, 12) for ratio in (1e3, 1e5, 1e6, 1e7)]
+    few, *many = paces
+    assert few == Pace.of(of(loss, n=10**6), 1e3)
+    assert "n_parts" not in few.params
+    assert few.n_steps < 100
+    assert dependent_states().preconditioner(few) is None
+    assert [pace.n_steps for pace in many] == [100] * 3
+    flat = [pace.n_steps * pace.flow * pace.speed(0.0) for pace in paces]
+    for ratio, reached in zip((1e5, 1e6, 1e7), flat[1:], strict=True):
+        # A few steps are lost by rounding up, of which the flow has the square.
+        assert reached / flat[0] == pytest.approx(ratio / 1e3, rel=0.05)
+    without = Pace.of(of(loss, n=10**6), math.inf, 12)
+    assert without.n_steps == 120
+    assert 0.999 < without.preconditioning < 1
+
+
+def dependent_states(n_columns=4, n_states=5):
+    """Equal columns of one category each: their parts depend on each other fully."""
+    basis = csr_array(np.eye(n_columns * n_states))
+    own = States((n_states,) * n_columns, basis, np.ones(n_columns * n_states))
+    shares = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
+    return CentredStates(own, np.tile(shares, n_columns))
+
+
+def largest_preconditioned(pace):
+    """The largest second moment of preconditioned rows of `dependent_states`."""
+    given = dependent_states()
+    codes = np.arange(5)
+    rows = np.tile(np.eye(5)[codes], 4)
+    made = given.centring.of(rows).made()
+    moments = (made.T * given.margins[:5]) @ made
+    found = given.preconditioner(pace)(moments)
+    return float(np.max(np.abs(np.linalg.eigvals(found))))
+
+
+def test_preconditioned_steps_are_stable():
+    """The worst rows, whose columns depend on each other, reach the bound."""
+    pace = Pace.of(of(LogisticLoss(), n=10**6), 1e6, 4)
+    assert 0.8 < largest_preconditioned(pace) <= 1
+    # The test sees a bound that holds for independent columns only.
+    assert largest_preconditioned(replace(pace, n_parts=1)) > 2
+
+
+def test_a_preconditioned_gradient_has_entries_where_rows_have():
+    """Not for a state without records, and the intercept's row stays."""
+    given, pace = dependent_states(), Pace.of(of(LogisticLoss(), n=10**6), 1e6, 4)
+    gradient = np.ones((21, 2))
+    found = given.preconditioner(pace)(gradient)
+    assert np.array_equal(found[-1], gradient[-1])
+    # The centred rows of a part have entries that add up to 0.
+    assert np.allclose(found[:20].reshape(4, 5, 2).sum(axis=1), 0, atol=1e-6)
+    assert np.allclose(found[4], found[9])
+
+
+# ------------------------------------------------------ second moments of plain numbers
+
+
+def test_second_moments_are_released_where_they_save_steps():
+    """Not with few steps, much noise, many features, or without privacy."""
+    for n, epsilon, d, expected in (
+        (10_000, 1.0, 4, True),
+        (1_000, 1.0, 4, False),
+        (100_000, 1.0, 60, False),
+        (1_000_000, 1.0, 60, True),
+        (10**9, 4.0, 501, False),
+        (100_000, math.inf, 4, False),
+    ):
+        facts = replace(of(LogisticLoss(), n=n), n_features=d)
+        rows = {"rows": Numbers(d, 1.0)}
+        solver = CentredDescent.planned(rows, facts, Budget(epsilon, 1e-9))
+        assert solver.rows.has_moments is expected
+        if expected:
+            assert solver.pace.n_steps == 36
+            assert solver.pace.n_parts == 1
+            assert 0.01 <= solver.shares.states <= 0.1
+
+
+def skewed_rows(n=4000, d=5):
+    """Correlated rows of norm at most 1 about a mean that is not 0."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, d)) * [1, 0.5, 0.3, 0.1, 0.02] @ rng.normal(size=(d, d))
+    rows = 0.3 * rows / np.linalg.norm(rows, axis=1).max() + 0.2
+    return rows / np.linalg.norm(rows, axis=1).max()
+
+
+def given_moments(deviation=0.0):
+    rows = skewed_rows()
+    n, d = rows.shape
+    numbers = Numbers(d, 1.0, has_moments=True)
+    query = numbers.query(n)
+    total = query.total(query.open(MemorySource(rows, np.zeros(n))), None)
+    noise = deviation * np.random.default_rng(1).normal(size=total.shape)
+    return rows, numbers.centred(Released(total + noise, deviation, 0.0), n)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 4.0])
+def test_rows_of_numbers_have_the_released_moments(deviation):
+    rows, given = given_moments(deviation)
+    error = 6 * deviation / len(rows)
+    assert np.allclose(given.mean, rows.mean(axis=0), atol=1e-5 + 2 * error)
+    # The room for noise is its usual largest eigenvalue.
+    above = given.moments - np.cov(rows.T, bias=True)
+    least, *_, most = np.linalg.eigvalsh(above)
+    assert least > -1e-5 - 0.3 * error
+    assert most < 1e-5 + 3 * error
+
+
+@pytest.mark.parametrize("deviation", [0.0, 4.0])
+def test_preconditioned_steps_on_numbers_are_stable(deviation):
+    rows, given = given_moments(deviation)
+    pace = Pace.of(of(LogisticLoss(), n=10**6), 1e5, 1)
+    made = given.centring.of(rows).made()
+    found = given.preconditioner(pace)(made.T @ made / len(made))
+    assert np.abs(np.linalg.eigvals(found)).max() <= 1
+    # The test sees moments that are too small.
+    small = replace(given, moments=given.moments / 4)
+    small = small.preconditioner(pace)(made.T @ made / len(made))
+    assert np.abs(np.linalg.eigvals(small)).max() > 1.5
+
+
+def test_noise_alone_passes_the_gate_of_numbers_at_a_ratio_near_1():
+    rows, given = given_moments()
+    pace = Pace.of(of(LogisticLoss(), n=10**6), 1e5, 1)
+    rng, made = np.random.default_rng(2), given.centring.of(rows).made()
+    moments = made.T @ made / len(made)
+    base = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.0,))
+    deviations = np.full(pace.n_steps, 1e-4)
+    run = NoiseOfRun([pace] * pace.n_steps, deviations, base, 10**9)
+    variance, deviation, _ = given.variances(run)
+    ratios = []
+    for _ in range(400):
+        weights, velocity, total = (np.zeros(5) for _ in range(3))
+        for t in range(pace.n_steps):
+            noisy = 0.25 * moments @ weights + 1e-4 * rng.normal(size=5)
+            step = pace.step_size * given.preconditioner(pace)(noisy[:, None])[:, 0]
+            velocity = pace.momentum * velocity - step
+            weights = weights + velocity
+            if t >= pace.n_steps - pace.n_steps // 2:
+                total += weights
+        mean = total / (pace.n_steps // 2)
+        ratios.append(float(mean @ moments @ mean) / variance[0])
+    assert 0.6 < np.mean(ratios) < 1.1
+    assert deviation == pytest.approx(np.std(ratios), rel=0.4)
+
+
+@pytest.mark.parametrize("C", [None, 0.5])
+def test_a_preconditioned_descent_finds_the_same_minimum(C, monkeypatch):
+    """With few steps and no noise: nearly the loss of many plain steps."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(-1, 1, 2000), "b": rng.choice(30, 2000)})
+    X["c"] = X["a"] + 0.05 * rng.normal(size=2000)
+    y = rng.random(2000) < expit(3 * X["a"] - 2 * X["c"] ** 2 + 0.1 * X["b"] - 1.5)
+    columns = {
+        "a": Range(-1, 1),
+        "b": Categories(range(30)),
+        "c": Range(-1.2, 1.2),
+    }
+    losses = {}
+    for most in (30, 400):
+        monkeypatch.setattr(rules, "_MOST_STEPS", most)
+        model = DPLogisticRegression(
+            math.inf, columns=columns, classes=[False, True], C=C
+        ).fit(X, y)
+        losses[most] = log_loss(y, model.predict_proba(X))
+    assert losses[30] == pytest.approx(losses[400], abs=0.002)
+    monkeypatch.setattr(rules, "_MOST_STEPS", 30)
+    monkeypatch.setattr(rules, "_MOST_WANTED", 1.0)
+    plain = clone(model).fit(X, y)
+    assert log_loss(y, plain.predict_proba(X)) > losses[30] + 0.001
 
 
 def test_the_gate_keeps_what_is_more_than_noise():

@@ -1,4 +1,6 @@
-"""The dependence between columns, estimated from a run's released gradients."""
+"""Noise in related columns, and their dependence, estimated from released gradients."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,3 +52,38 @@ def test_no_released_number_breaks_the_estimate(noise, n_steps):
         found = correlations(run_of(0.9, n_steps, noise), SPREADS, PARTS)
     assert np.isfinite(found).all()
     assert np.linalg.eigvalsh(found).min() > 0
+
+
+def test_noise_in_related_directions_is_what_two_runs_make():
+    """A plain run, and a preconditioned one that starts at the mean of its iterates."""
+    related, alpha, unit = np.eye(3), 0.01, 1.5
+    related[0, 1] = related[1, 0] = 0.7
+    roots, rng = np.sqrt(SPREADS), np.random.default_rng(0)
+    curvature = 0.25 * roots[:, None] * related * roots + alpha * np.eye(3)
+    plain = Pace(30, 1.0, 0.7, 0.0)
+    paces = (plain, replace(plain, preconditioning=0.9, n_parts=2))
+    expected, start = None, np.zeros((20_000, 3))
+    for pace, deviation, share in zip(paces, (2e-3, 1e-3), (1.0, 0.3), strict=True):
+        run = NoiseOfRun(
+            [pace] * pace.n_steps,
+            np.full(pace.n_steps, deviation),
+            *(BASE, 10**9, alpha),
+            given=expected,
+            share=share,
+        )
+        # The first run has no preconditioner, and the second divides by moments.
+        speed = 1.0 if expected is None else 1 / (0.9 * 2 * unit * SPREADS + 0.1)
+        weights, velocity, total = start, 0.0, 0.0
+        for t in range(pace.n_steps):
+            noise = deviation * rng.normal(size=start.shape)
+            gradient = speed * (weights @ curvature + noise)
+            velocity = pace.momentum * velocity - pace.step_size * gradient
+            weights = weights + velocity
+            total = total + (t >= 15) * weights
+        start, expected = start + share * (total / 15 - start), run
+    found = np.var(start, axis=0)
+    # The standard error of a variance of 20,000 is 1 %.
+    assert found == pytest.approx(expected.of_related(SPREADS, unit, related), rel=0.04)
+    # Correlations and the preconditioner of the second run matter.
+    alone = expected.of_noise(SPREADS, unit)[:, 0]
+    assert np.abs(found / alone - 1).max() > 0.1

@@ -273,7 +273,7 @@ class PoissonGaussianEvent(Single):
     count : int, default=1
         Number of releases; later queries may depend on earlier releases.
     adjacency : {"zero_out", "replace_one"}, default="zero_out"
-        Relation for which the event is charged. replace_one is charged as two steps,
+        Adjacency for which the event is charged. replace_one is charged as two steps,
         from a record to the null record and from there to the other record, for all
         `count` releases together.
     """

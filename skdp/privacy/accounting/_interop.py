@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------- Conversion to and from dp-accounting
-# A ``DpEvent`` does not name its relation, so the relation must be passed with it. Of
-# dp-accounting's three relations, REPLACE_SPECIAL is zero_out and REPLACE_ONE is
+# A ``DpEvent`` does not name its adjacency, so the adjacency must be passed with it. Of
+# dp-accounting's three adjacencies, REPLACE_SPECIAL is zero_out and REPLACE_ONE is
 # replace_one.
 #
 # The noise multiplier has another meaning in dp-accounting. There it is the standard
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # standard deviation over the sensitivity, which under replace_one is up to twice the
 # norm: :math:`|v - v'| \le 2C`. So under replace_one the multiplier of dp-accounting is
 # twice that of skdp. For samples both multipliers are equal, because skdp uses that of
-# zero_out under both relations.
+# zero_out under both adjacencies.
 
 
 _RELATIONS = {"REPLACE_SPECIAL": "zero_out", "REPLACE_ONE": "replace_one"}
@@ -47,7 +47,7 @@ _NOISE_NAMES: dict[type[Any], str] = {ours: name for name, ours in _NOISES.items
 
 
 def to_dp_event(event: Event, *, adjacency: str) -> tuple[DpEvent, NeighboringRelation]:
-    """Convert an event to a ``DpEvent`` of dp-accounting and its relation.
+    """Convert an event to a ``DpEvent`` of dp-accounting and its adjacency.
 
     Parameters
     ----------
@@ -55,17 +55,17 @@ def to_dp_event(event: Event, *, adjacency: str) -> tuple[DpEvent, NeighboringRe
         Gaussian and Laplace noise, Poisson samples with Gaussian noise, non-private
         releases, and compositions of these.
     adjacency : {"replace_one", "zero_out"}
-        The relation for which the event was declared.
+        The adjacency for which the event was declared.
 
     Returns
     -------
     DpEvent, NeighboringRelation
-        Use both together: for another relation the event would claim too little cost.
+        Use both together: for another adjacency the event would claim too little cost.
 
     Raises
     ------
     ValueError
-        If dp-accounting has no equivalent event or relation.
+        If dp-accounting has no equivalent event or adjacency.
 
     Examples
     --------
@@ -98,9 +98,9 @@ def from_dp_event(
         ``GaussianDpEvent``, ``NoOpDpEvent``, ``NonPrivateDpEvent``, ``ComposedDpEvent``
         or ``SelfComposedDpEvent``.
     relation : NeighboringRelation
-        The relation for which the mechanisms were declared: REPLACE_SPECIAL, whose
+        The adjacency for which the mechanisms were declared: REPLACE_SPECIAL, whose
         special record must contribute exactly 0, or REPLACE_ONE. The number of records
-        must be public. skdp cannot check the relation, since the event does not name
+        must be public. skdp cannot check the adjacency, since the event does not name
         it.
 
     Returns
@@ -112,7 +112,7 @@ def from_dp_event(
     Raises
     ------
     ValueError
-        If the relation is a different one, or skdp has no equivalent event.
+        If the adjacency is a different one, or skdp has no equivalent event.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _adjacency_of(relation: Any) -> Adjacency:
         "The 'relation' parameter must be dp-accounting's "
         "NeighboringRelation.REPLACE_SPECIAL or REPLACE_ONE, in which the number of "
         f"records is public. Got {got}. Declare the mechanism for one of the two "
-        "relations, or use another accountant."
+        "adjacencies, or use another accountant."
     )
 
 
@@ -241,7 +241,7 @@ def to_opendp(
     ----------
     event : Event
     adjacency : {"replace_one"}
-        The relation for which the event was declared.
+        The adjacency for which the event was declared.
     delta : float in [0, 1) or None, default=None
         Delta at which epsilon is computed: 0 gives a ``MaxDivergence``, a larger delta
         an ``Approximate(MaxDivergence)``. None gives rho of a
@@ -257,7 +257,7 @@ def to_opendp(
     Raises
     ------
     ValueError
-        If OpenDP has no equivalent relation, or the event has no finite rho.
+        If OpenDP has no equivalent adjacency, or the event has no finite rho.
 
     Examples
     --------

@@ -5,9 +5,9 @@ bounded from above [1]_, and convolves them by Fourier transform. This module de
 what the library leaves open:
 
 - In the library, a noise multiplier is sigma over the contribution or sigma over the
-  sensitivity, depending on the accountant and the relation. Here it is sigma over the
-  sensitivity under the relation that is stored with the event, so each pair is built
-  with sensitivity 1 and without a relation.
+  sensitivity, depending on the accountant and the adjacency. Here it is sigma over the
+  sensitivity under the adjacency that is stored with the event, so each pair is built
+  with sensitivity 1 and without an adjacency.
 - The library has no event for an (epsilon, delta) black box or for objective
   perturbation; they are built from their profiles. The library's records name modules
   to import, and are never read.
@@ -15,7 +15,7 @@ what the library leaves open:
   `_interval` chooses the grid from public facts.
 - A Fourier transform has a rounding error of about one unit per step, which is added to
   delta. For a delta as small as this error, Renyi divergences bound the cost, with the
-  same multiplier and relation.
+  same multiplier and adjacency.
 
 Poisson sampling is exact under zero_out: a record against the null record is the
 pair of add and remove. Under replace_one the guarantee of the whole composition

@@ -42,7 +42,7 @@ from skdp.privacy.accounting._gaussian import (
 # (``docs/proofs/accounting.md``).
 #
 # If for a release only a bound on delta at every e >= 0 is known, in both orders,
-# `least_charge` finds the smallest valid multiple of the amounts set aside. If the
+# `least_charge` finds the smallest valid multiple of the reserve. If the
 # bound is at most T(e) for every e >= 0, the charge is valid for all real e (Lemma 11
 # there). This is checked on a grid from 0: between two points, the bound at the left
 # point is compared with T at the right point; beyond the last point, the bound is
@@ -117,14 +117,14 @@ def _joined(join: Callable[[list[float]], float], charges: Iterable[Charge]) -> 
 
 
 def least_charge(profile: Profile, whole: Charge) -> Charge | None:
-    """The smallest multiple of the amounts set aside that is a valid charge.
+    """The smallest multiple of the reserve that is a valid charge.
 
     Parameters
     ----------
     profile : callable
         Bound on delta, in both orders, at increasing epsilons of 0 or more.
     whole : Charge
-        The amounts set aside, or the rest of them, with a delta above 0.
+        The reserve, or the rest of them, with a delta above 0.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def _share(part: float, whole: float) -> float:
 # There are several ways to charge an event, and each gives a valid charge. As a
 # *release* an event is charged its epsilon at some delta. In *squares* each leaf is
 # charged separately: Gaussian noise is charged its mu; samples and objective
-# perturbation are charged the smallest valid multiple of the amounts set aside; pure
+# perturbation are charged the smallest valid multiple of the reserve; pure
 # parts and black boxes are charged either a part of epsilon or their mu; the best of a
 # secret number of trials, which has no good mu, is charged its epsilon at a part of
 # delta. All charges are known before the data are read. Proofs are in
@@ -221,7 +221,7 @@ def in_squares(
     delta : 0 or float in [1e-50, 1)
         Divided among the searches with secret trials in the event.
     whole : Charge
-        The amounts set aside, of which a part without a mu is charged a multiple.
+        The reserve, of which a part without a mu is charged a multiple.
     pure_in_squares : bool
         Whether pure parts are charged a mu, or a part of epsilon.
 
@@ -297,7 +297,7 @@ def _profile_of_sampled(leaves: tuple[Event, ...], least: float) -> Profile | No
 
 @lru_cache(maxsize=1024)
 def _of_objective(leaf: ObjectiveEvent, whole: Charge) -> Charge:
-    """The charge by the dominating mu, or a smaller multiple of what is set aside."""
+    """The charge by the dominating mu, or a smaller multiple of the reserve."""
 
     def profile(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.exp(np.minimum(leaf.loss.log_deltas(epsilons) + _LOG_ERROR, 0.0))
@@ -318,7 +318,7 @@ def _epsilon_alone(event: Hashable, delta: float) -> float:
 # If fits may depend on the results of earlier ones, composition theorems for parameters
 # fixed in advance do not apply. A *filter* does, which is a stopping rule fixed in
 # advance. When the ledger is made, an epsilon c and a delta d of the cap (epsilon,
-# delta) are set aside. Each event is charged a triple (`Charge`): a part of c, a part
+# delta) are reserved. Each event is charged a triple (`Charge`): a part of c, a part
 # of d, and a mu. The squares of the mus may add up to mu'^2, where mu' is the largest
 # mu for which mu-GDP implies (epsilon - c, delta - d)-DP. The three sums do not depend
 # on the order of the events, and none of them can be exchanged for another.
@@ -327,7 +327,7 @@ def _epsilon_alone(event: Hashable, delta: float) -> float:
 # cap is available for epsilons and deltas, by basic composition [1]_. Events without
 # squares, and events for which the squares have no room, are charged as one (epsilon,
 # delta)-DP release. If the sums of these charges exceed c or d when the first square is
-# charged, these larger sums are set aside from then on.
+# charged, these larger sums are reserved from then on.
 #
 # The proof is from first principles (``docs/proofs/accounting.md``). With squares only,
 # the filter is that of [2]_ and [3]_.
@@ -356,11 +356,11 @@ _TOLD = 1 - 1e-5
 
 @dataclass(frozen=True)
 class FilterState:
-    """The charges so far, and the amounts set aside.
+    """The charges so far, and the reserve.
 
-    `spent` has the three sums. `reserve` is the epsilon and the delta set aside for
+    `spent` has the three sums. `reserve` is the epsilon and the delta reserved for
     charges that do not add up in squares. It is in force once squares have been
-    charged; before that, it is the minimum of the amounts that will be set aside.
+    charged; before that, it is the minimum of the amounts that will be reserved.
     """
 
     cap: Budget
@@ -369,7 +369,7 @@ class FilterState:
 
     @classmethod
     def of(cls, cap: Budget) -> FilterState:
-        """Nothing charged, and half of delta set aside."""
+        """Nothing charged, and half of delta reserved."""
         return cls(cap, Charge(0.0, cap.delta / 2))
 
     def charged(self, event: Event, delta: float = 0.0) -> FilterState:
@@ -495,7 +495,7 @@ class FilterState:
         return Charge(reserve.epsilon, reserve.delta, mu**2)
 
     def _reserve_at(self, spent: Charge) -> Charge:
-        """The amounts set aside if the first square is charged now."""
+        """The reserve if the first square is charged now."""
         return Charge(
             max(self.reserve.epsilon, spent.epsilon),
             max(self.reserve.delta, spent.delta),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from skdp._checks import check_bool, check_choice, check_real, explained
 from skdp._configured import warn_of_version
 from skdp._quiet import warn
-from skdp._show import Display, card, gauge
+from skdp._show import Display, aligned, card, gauge
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy.accounting._calibrate import Budget, epsilon_of
 from skdp.privacy.accounting._codec import event_to_json
@@ -85,17 +85,17 @@ def _named(charge: Charge) -> str:
 
 
 def sufficient_reserve(
-    cap: Budget, booked: Sequence[tuple[Event, float]], event: Event, delta: float
+    cap: Budget, earlier: Sequence[tuple[Event, float]], event: Event, delta: float
 ) -> Charge | None:
-    """Amounts to set aside with which a ledger would have had room for all events.
+    """A reserve with which a ledger would have had room for all events.
 
-    `booked` holds the earlier events and the deltas of their fits. The result is None
+    `earlier` holds the earlier events and the deltas of their fits. The result is None
     if no such amounts are found; long ledgers are not searched.
     """
-    kinds = {event for event, _ in booked}
-    if len(booked) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
+    kinds = {event for event, _ in earlier}
+    if len(earlier) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
         return None
-    wanted = [*booked, (event, delta)]
+    wanted = [*earlier, (event, delta)]
     for reserve in _candidates(cap, event, delta):
         state = FilterState(cap, reserve)
         for one, at in wanted:
@@ -189,12 +189,12 @@ class BudgetLedger:
         Whether fits with a random_state or ``epsilon=inf`` are recorded, as infinite
         events, instead of refused. The total is inf after the first of them.
     reserve_epsilon : float in [0, epsilon], default=0.0
-        Part of epsilon that is set aside for costs that do not add up in squares: pure
+        Part of epsilon that is reserved for costs that do not add up in squares: pure
         releases and searches by random stopping after the first Gaussian fit, and a
         part of the cost of objective perturbation. Public, and fixed when the ledger is
         made.
     reserve_delta : float in [0, delta] or None, default=None
-        Part of delta that is set aside for fits on samples, objective perturbation and
+        Part of delta that is reserved for fits on samples, objective perturbation and
         searches by random stopping. None: half of delta, which costs Gaussian fits 3 to
         8 percent of mu. With 0 Gaussian fits lose nothing.
 
@@ -266,8 +266,8 @@ class BudgetLedger:
         )
         if not os.path.exists(self.path):
             self._warn_of_neighbours()
-            self._books.create()
-        entries = self._books.read()
+            self._store.create()
+        entries = self._store.read()
         if entries.rows:
             warn_of_version(
                 f"the ledger {self.path!r}",
@@ -333,7 +333,7 @@ class BudgetLedger:
         ----------
         event : Event
         adjacency : str
-            The relation for which the event was declared.
+            The adjacency for which the event was declared.
         budget : Budget
             The epsilon and delta that the fit asks for. The delta is charged if the
             event must be charged as one (epsilon, delta)-DP release; the epsilon is
@@ -353,7 +353,7 @@ class BudgetLedger:
         """
         self.check_accepts(adjacency=adjacency, is_private=_is_private(event))
         _check_adjacency_of(event, adjacency)
-        with self._books.appending() as (entries, writer):
+        with self._store.appending() as (entries, writer):
             state = self._state(entries)
             charge = state.charge_of(event, budget.delta)
             refused = state.after(charge).exhausted() if _is_private(event) else None
@@ -397,9 +397,9 @@ class BudgetLedger:
             Compute the cost of every event again, which takes a while for fits on
             samples, and raise `LedgerError` if an event was charged too little.
         """
-        spends = self._books.read().spends()
+        spends = self._store.read().spends()
         if check_bool("verify", verify):
-            wrong = underpaid(start_of(self._books.terms), spends)
+            wrong = underpaid(start_of(self._store.terms), spends)
             if wrong is not None:
                 raise LedgerError(
                     f"Every entry of the ledger {self.path!r} must be charged what its "
@@ -427,7 +427,7 @@ class BudgetLedger:
             At the cap's delta. If some fits were chosen after seeing other results,
             the guarantee is the cap, not this total.
         """
-        return Amount(self._state(self._books.read()).spent_epsilon(), self.delta)
+        return Amount(self._state(self._store.read()).spent_epsilon(), self.delta)
 
     def remaining(self, kind: Kind | None = None) -> Remaining:
         """The largest (epsilon, delta) of one more fit that the cap allows.
@@ -447,7 +447,7 @@ class BudgetLedger:
             for objective perturbation the largest cost depends on their parameters; a
             refusal reports their charge.
         """
-        state = self._state(self._books.read())
+        state = self._state(self._store.read())
         if kind is not None:
             check_choice("kind", kind, ("gaussian", "pure", "any"))
         return _remaining(state, kind)
@@ -460,7 +460,7 @@ class BudgetLedger:
         events : iterable of pairs of an Event and a delta
             The delta is that of the fit's budget.
         """
-        state = self._state(self._books.read())
+        state = self._state(self._store.read())
         for event, delta in events:
             state = state.charged(event, delta)
             if state.exhausted() is not None:
@@ -476,12 +476,12 @@ class BudgetLedger:
             One row per fit: number, time, label, the epsilon and delta that the fit
             asked for, the event as JSON, the epsilon of this event alone and the
             running total, both at the cap's delta, and the charge: epsilon and delta
-            out of the amounts set aside, and mu.
+            out of the reserve, and mu.
         """
         import pandas as pd
 
         rows = []
-        for spend, state in history_of(self._books.terms, self._books.read()):
+        for spend, state in history_of(self._store.terms, self._store.read()):
             charge = spend.charge
             rows.append(
                 {
@@ -541,7 +541,7 @@ class BudgetLedger:
         if self.reserve_delta != self.delta / 2:
             text += f", reserve_delta={self.reserve_delta:g}"
         try:
-            entries = self._books.read()
+            entries = self._store.read()
             state = self._state(entries)
         except (LedgerError, OSError):
             return f"{text}): unreadable"
@@ -549,24 +549,33 @@ class BudgetLedger:
         following = f"next release: {next_within(state)}. {_COUNTS}"
         return f"{text}): total so far: {total}; {following}"
 
+    def __str__(self) -> str:
+        rows, _ = self._shown()
+        return f"BudgetLedger {self.path}\n{aligned(rows.items(), 14)}"
+
     def _repr_html_(self) -> str:
+        rows, share = self._shown()
+        bar = [] if share is None else [gauge(share)]
+        is_good = share is not None and share < 1
+        title = f"BudgetLedger {self.path}"
+        return card(title, rows.items(), is_good=is_good, below=bar)
+
+    def _shown(self) -> tuple[dict[str, str], float | None]:
+        """Names and values, and the fraction that is spent: None if unreadable."""
         rows = {
             "cap": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
             "adjacency": f"{self.adjacency}, unit: one {self.unit}",
             "data set": self.dataset or "(no label)",
         }
-        title = f"BudgetLedger {self.path}"
         try:
-            entries = self._books.read()
+            entries = self._store.read()
             state = self._state(entries)
         except (LedgerError, OSError) as error:
-            rows["unreadable"] = str(error)
-            return card(title, rows.items(), is_good=False)
+            return rows | {"unreadable": str(error)}, None
         rows["total so far"] = total_of(state, len(entries.rows))
         rows["next release"] = next_within(state)
         rows["covers"] = _COUNTS
-        share = state.spent_epsilon() / self.epsilon
-        return card(title, rows.items(), is_good=share < 1, below=[gauge(share)])
+        return rows, state.spent_epsilon() / self.epsilon
 
     def _warn_of_neighbours(self) -> None:
         """Warn if the user may have meant another ledger in the same folder."""
@@ -585,7 +594,7 @@ class BudgetLedger:
         )
 
     @property
-    def _books(self) -> SpendStore:
+    def _store(self) -> SpendStore:
         terms = LedgerTerms(
             self.epsilon,
             self.delta,
@@ -599,14 +608,14 @@ class BudgetLedger:
         return SpendStore(self.path, terms)
 
     def _state(self, entries: LedgerEntries) -> FilterState:
-        return state_of(self._books.terms, entries)
+        return state_of(self._store.terms, entries)
 
     def _hint(self, entries: LedgerEntries, event: Event, delta: float) -> str:
-        """A sentence on amounts set aside that would have sufficed, or no text."""
+        """A sentence on a reserve that would have sufficed, or no text."""
         if len(entries.rows) > MOST_SEARCHED:
             return ""
-        booked = [(spend.event, spend.delta) for spend in entries.spends()]
-        found = sufficient_reserve(self.cap, booked, event, delta)
+        earlier = [(spend.event, spend.delta) for spend in entries.spends()]
+        found = sufficient_reserve(self.cap, earlier, event, delta)
         if found is None:
             return ""
         return (

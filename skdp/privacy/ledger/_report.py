@@ -144,7 +144,7 @@ def as_text(signed: dict[str, Any]) -> str:
     aside = told["set_aside"]
     lines = [
         *_head(told),
-        f"set aside     epsilon {aside['epsilon']:g}, delta {aside['delta']:g}",
+        f"reserve       epsilon {aside['epsilon']:g}, delta {aside['delta']:g}",
         "",
     ]
     for one in told["releases"]:
@@ -176,7 +176,7 @@ def _head(told: dict[str, Any]) -> list[str]:
     cap = told["cap"]
     return [
         f"data set      {told['dataset'] or '(no label)'}, unit {told['unit']}",
-        f"relation      {told['adjacency']}: {told['adjacency_means']}",
+        f"adjacency     {told['adjacency']}: {told['adjacency_means']}",
         f"cap           epsilon {cap['epsilon']:g}, delta {cap['delta']:g}, for all "
         "releases together",
         f"total so far  {told['total']}",
@@ -299,16 +299,16 @@ def on_one_line(label: str) -> str:
 def draw_ledger(ledger: BudgetLedger, over: str, ax: Any) -> Display:
     """Draw the joint cost of a ledger's fits, in order, below the cap."""
     check_choice("over", over, ("fit", "time"))
-    books = ledger.to_frame()
+    history = ledger.to_frame()
     ax = axes_or_new(ax, "to_frame()")
-    places: Any = list(range(1, len(books) + 1))
+    places: Any = list(range(1, len(history) + 1))
     if over == "time":
         import pandas as pd
 
-        places = pd.to_datetime(books["committed_at"]).to_numpy()
+        places = pd.to_datetime(history["committed_at"]).to_numpy()
     (line,) = ax.plot(
         places,
-        books["epsilon_total"],
+        history["epsilon_total"],
         drawstyle="steps-post",
         marker="o",
         color=GREEN,
@@ -316,7 +316,7 @@ def draw_ledger(ledger: BudgetLedger, over: str, ax: Any) -> Display:
     )
     ax.plot(
         places,
-        books["epsilon_alone"],
+        history["epsilon_alone"],
         linestyle="",
         marker="_",
         markersize=12,
@@ -325,7 +325,7 @@ def draw_ledger(ledger: BudgetLedger, over: str, ax: Any) -> Display:
     )
     ax.axhline(ledger.cap.epsilon, linestyle="--", color=RED, label="cap")
     if over == "fit":
-        names = [label.partition("(")[0] for label in books["label"]]
+        names = [label.partition("(")[0] for label in history["label"]]
         ax.set_xticks(places, names, rotation=30, ha="right", fontsize="small")
     else:
         ax.tick_params(axis="x", rotation=30)

@@ -549,25 +549,25 @@ def underpaid(start: FilterState, spends: Iterable[Spend]) -> Spend | None:
     """
     state = start
     for spend in spends:
-        booked = spend.charge
-        if not _is_enough(booked, state, spend):
+        charged = spend.charge
+        if not _is_enough(charged, state, spend):
             return spend
-        state = state.after(booked)
-        if not booked.is_void and state.exhausted() is not None:
+        state = state.after(charged)
+        if not charged.is_void and state.exhausted() is not None:
             return spend
     return None
 
 
-def _is_enough(booked: Charge, state: FilterState, spend: Spend) -> bool:
-    return any(_covers(booked, way) for way in state.ways(spend.event, spend.delta))
+def _is_enough(charged: Charge, state: FilterState, spend: Spend) -> bool:
+    return any(_covers(charged, way) for way in state.ways(spend.event, spend.delta))
 
 
-def _covers(booked: Charge, found: Charge) -> bool:
-    if found.is_void or booked.is_void:
-        return booked.is_void
+def _covers(charged: Charge, found: Charge) -> bool:
+    if found.is_void or charged.is_void:
+        return charged.is_void
     more = 1 + _ROUNDING
     return (
-        booked.epsilon * more >= found.epsilon
-        and booked.delta * more >= found.delta
-        and booked.mu_squared * more >= found.mu_squared
+        charged.epsilon * more >= found.epsilon
+        and charged.delta * more >= found.delta
+        and charged.mu_squared * more >= found.mu_squared
     )

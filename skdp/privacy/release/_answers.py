@@ -189,7 +189,7 @@ class Grant:
     """A committed event, and its noise; public.
 
     `noise_multiplier` is that of the plan, 0.0 without noise; `relation` is the
-    adjacency relation. The number of records may be up to `max_overcount` times the
+    adjacency. The number of records may be up to `max_overcount` times the
     number for which the plan was made.
     """
 
@@ -281,7 +281,7 @@ class Answers(ABC):
             If the line's answers are hidden, or its noise does not fit the query's
             norm.
         UnboundedQueryError
-            If the query has no bound under the relation. Nothing was read if any of
+            If the query has no bound under the adjacency. Nothing was read if any of
             these is raised.
         """
 

@@ -343,11 +343,11 @@ class Door:
 
 
 def _check_unit(relation: Relation, source: Records) -> None:
-    """Raise if the relation protects users and the source has none, or the reverse."""
+    """Raise if the adjacency protects users and the source has none, or the reverse."""
     if is_of_users(relation) != source.facts.is_of_users:
         raise ValueError(
             f"The source of a release under {relation!r} must have the ids of users if "
-            "the relation protects users, and no ids if it protects records. Got the "
+            "the adjacency protects users, and no ids if it protects records. Got the "
             "opposite. Change privacy_unit or the source. Nothing was read."
         )
 

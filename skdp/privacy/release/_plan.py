@@ -87,7 +87,7 @@ class DrawsOf:
 class Bound:
     """Largest distance of two neighbours' answers, in exact arithmetic.
 
-    None means that no bound was derived for the relation; the query is then refused.
+    None means that no bound was derived for the adjacency; the query is then refused.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Bound:
         )
 
     def under(self, relation: Relation) -> float:
-        """The bound under one relation.
+        """The bound under one adjacency.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class Bound:
         if bound is None:
             raise UnboundedQueryError(
                 f"The query must have a bound under {relation!r} to be answered with "
-                "noise. Got none. Use another solver or relation."
+                "noise. Got none. Use another solver or adjacency."
             )
         return bound
 
@@ -242,7 +242,7 @@ class Sample(Protocol):
         ...
 
     def covering(self, relation: Relation) -> Relation:
-        """The relation under which the bound of one answer is taken."""
+        """The adjacency under which the bound of one answer is taken."""
         ...
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
@@ -343,7 +343,7 @@ def _check_of_rows(relation: Relation) -> None:
     """Raise for samples of rows if neighbours differ in all rows of a user."""
     if is_of_users(relation):
         raise ValueError(
-            "Samples of rows must have a relation in which one row changes. Got "
+            "Samples of rows must have an adjacency under which one row changes. Got "
             f"{relation!r}. Ask for all rows."
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from skdp._configured import check_schema, check_version, warn_of_version
-from skdp._show import Shown, card
+from skdp._show import Shown, aligned, card
 from skdp._version import __version__
 from skdp.privacy.accounting._codec import event_from_dict, event_to_dict
 from skdp.privacy.accounting._events import Event, GaussianEvent
@@ -115,7 +115,7 @@ class PrivacyRecord(Shown):
     """Privacy statement of a release: its adjacency, its mechanism and its cost.
 
     Every field is a public fact or post-processing of a private output. In print it
-    begins with three lines for everybody: what was released, how much it reveals, and
+    begins with three points for everybody: what was released, how much it reveals, and
     what may be shown. The technical record follows.
 
     Parameters
@@ -128,7 +128,7 @@ class PrivacyRecord(Shown):
     epsilon, delta : float
         The guarantee; epsilon is inf if the release is not private.
     adjacency : str
-        The adjacency relation: "replace_one", "zero_out", "replace_user",
+        The adjacency: "replace_one", "zero_out", "replace_user",
         "zero_out_user", "rating_value" or "user".
     unit : str
         The privacy unit: "record", "user" or "rating".
@@ -299,9 +299,12 @@ class PrivacyRecord(Shown):
         return rows
 
     def __repr__(self) -> str:
-        width = self._width + 2
-        lines = [f"{name:<{width}} {text}" for name, text in self._for_readers()]
-        return "\n".join([*lines, super().__repr__()])
+        width = self._width + 1
+        technical = [("adjacency", f"{self.adjacency}, unit: one {self.unit}")]
+        return (
+            f"{aligned(self._for_readers(), width)}\n\n"
+            f"{aligned([*technical, *self._rows()], width)}"
+        )
 
     def _repr_html_(self) -> str:
         (_, what), *rest = self._for_readers()
@@ -381,16 +384,23 @@ def _plain(value: Any) -> Any:
 
 def _compact(fields: dict[str, Any]) -> str:
     return ", ".join(
-        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in fields.items()
-        if value is not None
+        f"{name}={_short(value)}" for name, value in fields.items() if value is not None
     )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"({_compact(value)})"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _describe(event: dict[str, Any]) -> str:
     """An event in one line; a composed event part by part."""
+    leaves = _flat(event)
+    if all(leaf["event"] == "gaussian" for leaf in leaves):
+        return "gaussian, noise_multiplier " + ", ".join(map(_times, leaves))
     if event["event"] == "composed":
-        return "; ".join(_describe(part) for part in event["parts"])
+        return "; ".join(map(_describe, leaves))
     if event["event"] == "parallel":
         parts = "; ".join(_describe(part) for part in event["parts"])
         return f"in parallel, on disjoint sets of records: ({parts})"
@@ -401,6 +411,19 @@ def _describe(event: dict[str, Any]) -> str:
             + _compact(rest)
         )
     return _compact(event)
+
+
+def _flat(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a composed event, none of them composed; or the event alone."""
+    if event["event"] != "composed":
+        return [event]
+    return [part for each in event["parts"] for part in _flat(each)]
+
+
+def _times(gaussian: dict[str, Any]) -> str:
+    """The multiplier of a Gaussian event, and how often it was used."""
+    multiplier, count = gaussian["noise_multiplier"], gaussian["count"]
+    return f"{multiplier:.4g}" + (f" ({count:,} times)" if count > 1 else "")
 
 
 def json_ready(value: Any) -> Any:
