@@ -43,7 +43,6 @@ from skdp import (
     TableEncoder,
 )
 from skdp._base import PrivateEstimator
-from skdp.columns import Range
 from skdp.exceptions import Refused
 from tests.federated.owned import federation, model
 from tests.io.places import COLUMNS, FEATURES, numbers
@@ -72,6 +71,7 @@ SUPPORTED = [
     (DPGradientBoostingClassifier(columns=COLUMNS, n_estimators=3, **LABELS), "y"),
     (DPGradientBoostingRegressor(columns=COLUMNS, n_estimators=3, **BOUNDS), "t"),
     (DPCategoricalNB(columns=COLUMNS, **LABELS), "y"),
+    (DPDiscreteTimeSurvival(horizon=1.0, columns=COLUMNS), "t"),
     (DPMLPClassifier(solver="noisy_gd", **LABELS), "y"),
     (DPMLPRegressor(solver="noisy_gd", **BOUNDS), "t"),
     (DPStandardScaler(**WIDE), "y"),
@@ -107,10 +107,6 @@ REFUSED = {
         r"can be done by",
     ),
     "pure": (DPStandardScaler(delta=0.0, **WIDE), r"must be Gaussian"),
-    "survival": (
-        DPDiscreteTimeSurvival(horizon=1.0, columns=Range(-1, 1)),
-        r"must be in memory",
-    ),
     "nothing private": (
         DPLogisticRegression(np.inf, **LABELS),
         r"answer with noise only",
