@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, pairwise, product
@@ -22,6 +22,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
 
 from benchmarks._models import Facts, of_rows, quietly_fitted
 from benchmarks._runner import (
@@ -44,12 +45,12 @@ from benchmarks._tables import (
     table,
     taken,
 )
-from skdp import forecast
+from skdp import TableEncoder, forecast
 from skdp.linear_model import Forecast
 from skdp.losses import SoftmaxLoss
 from skdp.solvers import _centred_rows as gate
 from skdp.solvers import _default_rules as rules
-from skdp.solvers._centred_rows import States
+from skdp.solvers._centred_rows import Numbers, States
 
 # Tables on which the constants were settled, and tables on which nothing was settled.
 SETTLED = tuple("adult covertype kddcup99 ccpp protein_casp wine_quality_white".split())
@@ -206,11 +207,12 @@ _LARGE = ("adult", "ccpp", "covertype", "covertype_types", "kddcup99", "protein_
 
 
 @benchmark("default_large", runs=2)
-def large(n: int = 300_000) -> Iterator[Line]:
+def large(n: int = 300_000, kind: str = "columns") -> Iterator[Line]:
     """The default with many records, with preconditioned steps and with plain steps.
 
     Generated tables have `n` records. Of others `n` records are drawn with replacement,
-    and losses are those of all records from which they are drawn.
+    and losses are those of all records from which they are drawn. With "numbers" as
+    `kind`, declared columns are encoded as numbers of which the fit knows nothing else.
     """
     names = [*at_hand(_LARGE, table), *GENERATED]
     for name, epsilon, adjacency in product(names, (0.3, 1.0, 4.0), ADJACENCIES):
@@ -218,14 +220,20 @@ def large(n: int = 300_000) -> Iterator[Line]:
             yield line(
                 {"data": name, "n": n, "epsilon": epsilon, "adjacency": adjacency},
                 "plain" if is_plain else "preconditioned",
-                partial(_of_many, name, n, epsilon, adjacency, is_plain),
+                partial(_of_many, name, n, kind, epsilon, adjacency, is_plain),
                 ("loss", "steps"),
                 private=True,
             )
 
 
 def _of_many(
-    name: str, n: int, epsilon: float, adjacency: str, is_plain: bool, seed: int
+    name: str,
+    n: int,
+    kind: str,
+    epsilon: float,
+    adjacency: str,
+    is_plain: bool,
+    seed: int,
 ) -> list[float]:
     known = declared(name)
     data = table(name) if name in _LARGE else GENERATED[name](2 * n, 1 + seed)
@@ -235,12 +243,23 @@ def _of_many(
         drawn, held = np.random.default_rng(_SEED + seed).choice(train, n), train
     facts = Facts(known, epsilon, 1 / n**2, adjacency, seed)
     model = facts.dense(columns=known.columns)
+    if kind == "numbers":
+        encoder = TableEncoder(known.columns, numeric="linear")
+        model = make_pipeline(encoder, facts.dense())
     X, y = taken(data.X, drawn), data.y[drawn]
-    with patch.object(States, "n_parts", 0) if is_plain else nullcontext():
+    with ExitStack() as changed:
+        if is_plain:
+            changed.enter_context(patch.object(States, "n_parts", 0))
+            changed.enter_context(patch.object(Numbers, "planned", _unchanged))
         quietly_fitted(model, X, y)
     of_held = taken(data.X, held), data.y[drawn], data.y[held]
     loss, *_ = _losses(model, *of_held, known)
-    return [loss, float(model.privacy_.solver_params["n_steps"])]
+    fitted = model[-1] if kind == "numbers" else model
+    return [loss, float(fitted.privacy_.solver_params["n_steps"])]
+
+
+def _unchanged(rows: Numbers, _: float) -> Numbers:
+    return rows
 
 
 _HIGH = (4.0, 8.0, 100.0, math.inf)

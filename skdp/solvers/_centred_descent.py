@@ -41,13 +41,7 @@ from skdp.solvers._centred_rows import (
     EffectsOfStates,
     Preconditioner,
 )
-from skdp.solvers._default_rules import (
-    MOST_STEPS_OF_ONE,
-    PREDICTIONS,
-    Pace,
-    Shares,
-    signal_to_noise_of,
-)
+from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
 from skdp.solvers._run_noise import (
     MOST_RATIO,
     Directions,
@@ -489,11 +483,13 @@ class CentredDescent(Solver):
             objective.effective_n, budget, objective.adjacency
         )
         rows = given["rows"]
-        plain = Pace.of(objective, signal_to_noise, rows.n_parts)
-        if plain.n_steps > MOST_STEPS_OF_ONE and budget.is_finite:
-            rows = rows.planned(signal_to_noise)
-        shares = Shares.of(objective.loss, signal_to_noise, rows.share(signal_to_noise))
         pace = Pace.of(objective, signal_to_noise, rows.n_parts)
+        # Second moments are released where they save steps.
+        others = rows.planned(signal_to_noise) if budget.is_finite else rows
+        shorter = Pace.of(objective, signal_to_noise, others.n_parts)
+        if shorter.n_steps < pace.n_steps:
+            rows, pace = others, shorter
+        shares = Shares.of(objective.loss, signal_to_noise, rows.share(signal_to_noise))
         return cls(rows=rows, signal_to_noise=signal_to_noise, shares=shares, pace=pace)
 
     def after(self, before: CentredSolution, objective: LinearObjective) -> Self:

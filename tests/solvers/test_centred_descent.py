@@ -424,9 +424,9 @@ def test_a_preconditioned_gradient_has_entries_where_rows_have():
 def test_second_moments_are_released_where_they_save_steps():
     """Not with few steps, much noise, many features, or without privacy."""
     for n, epsilon, d, expected in (
-        (10_000, 1.0, 4, True),
-        (1_000, 1.0, 4, False),
-        (100_000, 1.0, 60, False),
+        (100_000, 1.0, 4, True),
+        (10_000, 1.0, 4, False),
+        (100_000, 1.0, 120, False),
         (1_000_000, 1.0, 60, True),
         (10**9, 4.0, 501, False),
         (100_000, math.inf, 4, False),
@@ -436,7 +436,7 @@ def test_second_moments_are_released_where_they_save_steps():
         solver = CentredDescent.planned(rows, facts, Budget(epsilon, 1e-9))
         assert solver.rows.has_moments is expected
         if expected:
-            assert solver.pace.n_steps == 36
+            assert solver.pace.n_steps == (50 if n > 200_000 else 100)
             assert solver.pace.n_parts == 1
             assert 0.01 <= solver.shares.states <= 0.1
 
