@@ -500,7 +500,7 @@ class CentredDescent(Solver):
         """
         found, own = replace(self, before=before), self.signal_to_noise
         signal = own / math.sqrt(found.learned_share)
-        pace = Pace.of(objective, signal, self.rows.n_parts)
+        pace = Pace.of(objective, signal, before.centred.n_parts)
         return replace(found, shares=Shares.of(objective.loss, own, 0.0), pace=pace)
 
     @property

@@ -100,6 +100,11 @@ class Centred(Protocol):
         """Centring in units of the features; post-processing."""
         ...
 
+    @property
+    def n_parts(self) -> int:
+        """Number of parts of a row with released second moments; 0: none have any."""
+        ...
+
     def view(self, source: Source) -> Source:
         """Centred rows of norm at most 1; each depends on one record alone."""
         ...
@@ -209,6 +214,10 @@ class CentredStates:
     states: States
     margins: FloatArray
     deviation: float = 0.0
+
+    @property
+    def n_parts(self) -> int:
+        return self.states.n_parts
 
     @cached_property
     def centring(self) -> Centring:
@@ -379,6 +388,10 @@ class CentredNumbers:
     mean: FloatArray
     squares: float
     moments: FloatArray | None = None
+
+    @property
+    def n_parts(self) -> int:
+        return self.numbers.n_parts
 
     @property
     def norm(self) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -469,6 +470,21 @@ def test_rows_of_numbers_have_the_released_moments(deviation):
     least, *_, most = np.linalg.eigvalsh(above)
     assert least > -1e-5 - 0.3 * error
     assert most < 1e-5 + 3 * error
+
+
+@pytest.mark.parametrize("has_moments", [True, False])
+def test_a_continued_descent_has_the_moments_of_the_model_before(has_moments):
+    _, given = given_moments()
+    if not has_moments:
+        numbers = replace(given.numbers, has_moments=False)
+        given = replace(given, numbers=numbers, moments=None)
+    facts = replace(of(LogisticLoss(), n=10**6), n_features=5)
+    own = {True: Budget(0.1, 1e-9), False: Budget(4.0, 1e-9)}[has_moments]
+    solver = CentredDescent.planned({"rows": Numbers(5, 1.0)}, facts, own)
+    before = SimpleNamespace(centred=given, information=1e10)
+    pace = solver.after(before, facts).pace
+    assert pace.n_parts == int(has_moments)
+    assert (given.preconditioner(pace) is None) is not has_moments
 
 
 @pytest.mark.parametrize("deviation", [0.0, 4.0])
