@@ -72,7 +72,7 @@ class Survival(DPDiscreteTimeSurvival):
 
 MODELS = {
     "centred numbers": DPLogisticRegression(20.0, **LABELS),
-    # With this epsilon 120 records have as little noise as a table of millions at epsilon 1.
+    # With this epsilon 120 records have as little noise as millions at epsilon 1.
     "centred numbers and moments": DPLogisticRegression(100_000.0, **LABELS),
     "constant": DPLogisticRegression(0.1, **LABELS),
     "named solver": DPLogisticRegression(1.0, **LABELS, **FEW, C=1.0),
