@@ -519,7 +519,7 @@ BUGS: list[Bug] = [
         "an event beyond the horizon counts as one at the horizon",
         "model",
         "skdp/linear_model/_survival.py",
-        "is_event = event & (duration <= self.horizon)",
+        "is_event = event & (duration <= horizon)",
         "is_event = event",
         (f"{TEST_SURVIVAL}::test_y_has_many_forms_and_durations_are_clipped",),
     ),
