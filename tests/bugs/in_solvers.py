@@ -322,6 +322,24 @@ BUGS: list[Bug] = [
         (f"{TEST_CENTRED}::test_preconditioned_steps_are_stable",),
     ),
     Bug(
+        "second moments of numbers are not those about the mean",
+        "model",
+        ROWS,
+        "moments = moments - np.outer(mean, mean) + edge",
+        "moments = moments + edge",
+        (f"{TEST_CENTRED}::test_rows_of_numbers_have_the_released_moments",),
+    ),
+    Bug(
+        "a continued descent expects moments that the model before has not",
+        "model",
+        CENTRED,
+        "pace = Pace.of(objective, signal, before.centred.n_parts)",
+        "pace = Pace.of(objective, signal, self.rows.n_parts)",
+        (
+            f"{TEST_CENTRED}::test_a_continued_descent_has_the_moments_of_the_model_before",
+        ),
+    ),
+    Bug(
         "stated noise is that of plain steps",
         "model",
         "skdp/solvers/_run_noise.py",
