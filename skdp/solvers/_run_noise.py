@@ -277,12 +277,12 @@ def state_variances(
     for centred, shares in zip(parts, margins, strict=True):
         spread, turned, _ = principal(centred, shares)
         found.append((spread, turned))
-    total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
-    spreads = np.concatenate([spread for spread, _ in found]) / total
-    # Preconditioners follow from rows that are not clipped; with few columns, shares
-    # of the variance are more than these rows have, and steps would seem unstable.
-    variances = noise.variance(spreads, max(total / norm**2, 1.0))
+    spreads = np.concatenate([spread for spread, _ in found]) / norm**2
+    # Rows that are longer than 1 are clipped to it.
+    unit = max(float(spreads.sum()), 1.0)
+    spreads = spreads / unit
+    variances = noise.variance(spreads, unit)
     energies = spreads[:, None] * variances
     deviation = math.sqrt(2 * np.sum(energies**2)) / max(energies.sum(), 1e-300)
     split = np.split(variances.sum(axis=1), ends)

@@ -18,6 +18,7 @@ from skdp import BudgetLedger, DPDiscreteTimeSurvival, ParquetSource, private_sc
 from skdp.columns import Range
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy.release._answers import Released
+from skdp.solvers import _run_noise
 from skdp.solvers._hazards import (
     HazardGradient,
     HazardLoss,
@@ -267,11 +268,21 @@ def test_without_noise_it_is_the_model_of_cox():
     assert not exact.privacy_.is_private
 
 
-def test_weights_do_not_pass_the_gate_if_nothing_is_to_be_learned():
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
+def test_weights_do_not_pass_the_gate_if_nothing_is_to_be_learned(monkeypatch):
     X, y, _ = study(3000, effect=0.0)
-    fitted = DPDiscreteTimeSurvival(0.2, **FACTS).fit(X, y)
-    table = fitted.life_table_["survival"].to_numpy()
-    assert np.abs(fitted.predict_survival_function(X) - table).mean() < 0.1
+
+    def passed():
+        seeded = (
+            DPDiscreteTimeSurvival(0.2, **FACTS, random_state=s) for s in range(20)
+        )
+        return sum(bool(fitted.fit(X, y).coef_.any()) for fitted in seeded)
+
+    # Of 120 fits to other tables 4 passed.
+    assert passed() <= 3
+    # The test sees a gate that expects less noise.
+    monkeypatch.setattr(_run_noise, "_DEVIATIONS", -5.0)
+    assert passed() >= 10
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
