@@ -383,11 +383,15 @@ def lines_of_bands(
         runs = 10 if n >= 50_000 else None
         for method in (hazards, kaplan_meier):
             label = "bands" if method is hazards else "life table alone"
-            score = partial(_from, first_seed, method, name, n, epsilon, adjacency)
+            score = partial(
+                _with_later_seed, first_seed, method, name, n, epsilon, adjacency
+            )
             yield line(place, label, score, METRICS, private=True, most_runs=runs)
 
 
-def _from(first: int, method: Callable[..., Any], *cell_and_seed: Any) -> Any:
+def _with_later_seed(
+    first: int, method: Callable[..., Any], *cell_and_seed: Any
+) -> Any:
     *cell, seed = cell_and_seed
     return method(*cell, first + seed)
 

@@ -27,6 +27,7 @@ from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution, GatedDescent
 from skdp.solvers._centred_rows import CentredStates
 from skdp.solvers._default_rules import Pace, Shares, SideQuestion, signal_to_noise_of
+from skdp.solvers._run_noise import clipped
 from skdp.solvers._target_base import Base
 from skdp.sums._adder import ABOVE, BoundedSum, Form
 from skdp.sums._counts import StateSums
@@ -430,9 +431,7 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     parts = rows.principal()
     weights = rows.along(parts, solution.found.mean[:, 0])
     spreads = np.concatenate([part.spreads for part in parts])
-    # Rows that are longer than 1 are clipped to it.
-    unit = max(float(spreads.sum()), 1.0)
-    spreads = spreads / unit
+    spreads, unit = clipped(spreads)
     now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
     curvature, squares = now.per_person(n)
     run = replace(noise, base=replace(base, curvature=curvature, squares=squares))

@@ -279,12 +279,7 @@ def state_variances(
         found.append((spread, turned))
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
     spreads = np.concatenate([spread for spread, _ in found]) / norm**2
-    # Rows that are longer than 1 are clipped to it.
-    unit = max(float(spreads.sum()), 1.0)
-    spreads = spreads / unit
-    variances = noise.variance(spreads, unit)
-    energies = spreads[:, None] * variances
-    deviation = math.sqrt(2 * np.sum(energies**2)) / max(energies.sum(), 1e-300)
+    variances, _, deviation = _of_noise(spreads, noise)
     split = np.split(variances.sum(axis=1), ends)
     each = [turned**2 @ v for (_, turned), v in zip(found, split, strict=True)]
     return NoiseVariances(np.concatenate(each), deviation, _DEVIATIONS)
@@ -301,14 +296,41 @@ def variance_in_directions(spreads: FloatArray, noise: NoiseOfRun) -> NoiseVaria
         Second moments of the rows in the directions of their spectrum.
     noise : NoiseOfRun
     """
-    # Rows that are longer than 1 are clipped to it.
-    unit = max(float(spreads.sum()), 1.0)
-    spreads = spreads / unit
-    variances = noise.variance(spreads, unit)
-    energies = spreads[:, None] * variances
+    _, mean, deviation = _of_noise(spreads, noise)
+    return NoiseVariances(np.array([mean]), deviation, _DEVIATIONS)
+
+
+def _of_noise(
+    spreads: FloatArray, noise: NoiseOfRun
+) -> tuple[FloatArray, float, float]:
+    """Variances of weights that are noise, and of the mean square of a prediction.
+
+    Returns
+    -------
+    variances : ndarray of float64 of shape (n_directions, n_directions_of_outputs)
+    mean : float
+        Mean square of a prediction.
+    deviation : float
+        Standard deviation of the mean square from fit to fit, over its mean.
+    """
+    shares, unit = clipped(spreads)
+    variances = noise.variance(shares, unit)
+    energies = shares[:, None] * variances
     mean = float(energies.sum())
     deviation = math.sqrt(2 * np.sum(energies**2)) / max(mean, 1e-300)
-    return NoiseVariances(np.array([mean]), deviation, _DEVIATIONS)
+    return variances, mean, deviation
+
+
+def clipped(spreads: FloatArray) -> tuple[FloatArray, float]:
+    """Variances of rows that are clipped to norm 1, and the factor by which they fall.
+
+    Parameters
+    ----------
+    spreads : ndarray of float64 of shape (n_directions,)
+        Variances of the rows before the clip, in all directions.
+    """
+    unit = max(float(spreads.sum()), 1.0)
+    return spreads / unit, unit
 
 
 def largest_variance(n_directions: int, noise: NoiseOfRun) -> NoiseVariances:
@@ -477,9 +499,7 @@ def effect_noise(
     """
     found = [principal(*each) for each in zip(parts, shares, strict=True)]
     spreads = np.concatenate([each.spreads for each in found])
-    # Rows that are longer than 1 are clipped to it.
-    unit = max(float(spreads.sum()), 1.0)
-    spreads = spreads / unit
+    spreads, unit = clipped(spreads)
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
     alone = np.ones(len(spreads))

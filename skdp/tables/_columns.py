@@ -106,6 +106,7 @@ def _written(example: str) -> Callable[[_Declared], _Declared]:
 
     def wrapped(cls: _Declared) -> _Declared:
         init = explained(cls.__init__, when_missing=f"Write for example {example}.")
+        # mypy refuses that a method is replaced, which is what this decorator does.
         cls.__init__ = init  # type: ignore[method-assign]
         return cls
 

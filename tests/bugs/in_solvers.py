@@ -340,6 +340,17 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
+        "the gate expects noise in rows longer than they are",
+        "model",
+        "skdp/solvers/_run_noise.py",
+        "unit = max(float(spreads.sum()), 1.0)",
+        "unit = float(spreads.sum())",
+        (
+            f"{TEST_SURVIVAL}::test_weights_do_not_pass_the_gate_if_nothing_is_to_be_"
+            "learned",
+        ),
+    ),
+    Bug(
         "stated noise is that of plain steps",
         "model",
         "skdp/solvers/_run_noise.py",
