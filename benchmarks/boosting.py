@@ -21,10 +21,11 @@ from benchmarks._models import Facts, quietly_fitted, scored
 from benchmarks._runner import Line, benchmark, line, pair
 from benchmarks._tables import declared, parts
 from skdp.ensemble import _boosting as boosting
+from skdp.ensemble import _linear_start
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._trees import RandomTrees, TreeDraws
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.solvers._default_rules import signal_to_noise_of
+from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 
 _TABLE = "adult"
 # Tables whose bands constants were settled on, and tables kept apart.
@@ -259,6 +260,52 @@ def _tried(
 def _beyond_linear(values: np.ndarray, first: np.ndarray | None) -> str:
     """Of fits to the same records; their noise differs."""
     return "" if first is None else pair((values - first)[:, 0], "+.4f")
+
+
+# Tables with many columns, on which it was settled below which ratio columns have no
+# hats, and the largest ratio of a cell with the whole budget.
+_WIDE = ("breast_cancer", "digits", "digits_odd", "kddcup99", "three_of_26")
+_LARGEST_RATIO = 160.0
+
+
+@benchmark("boosting_straight", runs=20, judged=True)
+def straight() -> Iterator[Line]:
+    """Straight lines against curves with hats in the linear model before trees.
+
+    Validation parts of cells with much noise for their number of columns. The ratio is
+    n mu of the linear model, for a table of ten columns.
+    """
+    for name, epsilon, adjacency in product(_WIDE, _EPSILONS, ADJACENCIES):
+        n, n_columns = parts(name, 0).X_train.shape
+        signal = signal_to_noise_of(n, Budget(epsilon, 1 / n**2), adjacency)
+        if 10 * signal / n_columns > _LARGEST_RATIO:
+            continue
+        for method, below in {"hats": 0.0, "straight": math.inf}.items():
+            yield line(
+                {"data": name, "epsilon": epsilon, "adjacency": adjacency},
+                method,
+                partial(_with_straight, name, epsilon, adjacency, below),
+                ("R2" if declared(name).classes is None else "log-loss", "ratio"),
+                private=True,
+                judge=_beyond_linear,
+                rival="hats",
+            )
+
+
+def _with_straight(
+    name: str, epsilon: float, adjacency: str, below: float, seed: int
+) -> list[float]:
+    known, split_of = declared(name), parts(name, seed)
+    facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, adjacency, seed)
+    model = facts.boosted(columns=known.columns)
+    ratios = [math.nan]
+
+    def seen(signal: float, n_columns: int, _: float) -> int:
+        ratios.append(10 * signal / n_columns)
+        return curve_intervals(signal, n_columns, below)
+
+    with patch.object(_linear_start, "curve_intervals", seen):
+        return [scored(model, split_of, known)[0], ratios[-1]]
 
 
 _RISING = {"education-num": 1, "hours-per-week": 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
@@ -90,6 +90,30 @@ class Preconditioner:
         for features, block in self.blocks:
             found[features] = block @ gradient[features]
         return found
+
+
+def preconditioner_of(
+    parts: Iterable[tuple[IntArray, FloatArray, FloatArray]], pace: Pace
+) -> Preconditioner | None:
+    """The preconditioner that follows from released shares; None if steps need none.
+
+    Parameters
+    ----------
+    parts : iterable of (features, centred, shares)
+        Of each part: indices of its features, the centred features of its states over
+        the norm that clips rows, and the shares of the states.
+    pace : Pace
+    """
+    if pace.preconditioning == 0:
+        return None
+    blocks = []
+    for features, centred, shares in parts:
+        found = principal(centred, shares)
+        # In other directions rows have no entries, and gradients only noise.
+        has_rows = found.spreads > _NO_VARIANCE * found.spreads.max(initial=0.0)
+        speed = has_rows * pace.speed(found.spreads)
+        blocks.append((features, (found.directions.T * speed) @ found.directions))
+    return Preconditioner(tuple(blocks))
 
 
 class Centred(Protocol):
@@ -267,16 +291,9 @@ class CentredStates:
         return EffectsOfStates(self.margins, deviations, self.deviation)
 
     def preconditioner(self, pace: Pace) -> Preconditioner | None:
-        if pace.preconditioning == 0:
-            return None
-        blocks = []
-        for features, centred, shares in self._parts():
-            found = principal(centred / self.centring.norm, shares)
-            # In other directions rows have no entries, and gradients only noise.
-            has_rows = found.spreads > _NO_VARIANCE * found.spreads.max(initial=0.0)
-            speed = has_rows * pace.speed(found.spreads)
-            blocks.append((features, (found.directions.T * speed) @ found.directions))
-        return Preconditioner(tuple(blocks))
+        norm = self.centring.norm
+        parts = ((features, at / norm, shares) for features, at, shares in self._parts())
+        return preconditioner_of(parts, pace)
 
     def features(self) -> list[FloatArray]:
         """Centred features of the states of each part."""

@@ -187,9 +187,17 @@ def pure_share(objective: LinearObjective, budget: Budget) -> float:
     return within(wanted, _TARGETS.least, _TARGETS.most)
 
 
-def curve_intervals(signal_to_noise: float, n_columns: int) -> int:
-    """Number of intervals of a curve that the noise of a budget allows."""
+def curve_intervals(
+    signal_to_noise: float, n_columns: int, straight_below: float = 0.0
+) -> int:
+    """Number of intervals of a curve that the noise of a budget allows.
+
+    Below the ratio `straight_below`, for a table of `_COLUMNS` columns, a curve has two
+    intervals and no hats: it is a straight line.
+    """
     size = signal_to_noise * _COLUMNS / n_columns
+    if size < straight_below:
+        return 2
     return next(count for below, count in _INTERVALS if size <= below)
 
 

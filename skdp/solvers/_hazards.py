@@ -435,7 +435,7 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
     curvature, squares = now.per_person(n)
     run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
-    flow = noise.flow * noise.paces[0].speed(unit * spreads)
+    flow = noise.flow(unit * spreads)
     learned = -np.expm1(-flow * curvature[0] * spreads)
     by_chance = run.variance(spreads, unit)[:, 0]
     # The effects of a typical row have a prior variance of 1.
@@ -464,7 +464,7 @@ def _of_intervals(
     base, square = noise.base, noise.paces[0].intercept_weight ** 2
     assert isinstance(base, HazardBase)
     table, bend = base.table, square * now.curvature / noise.n_samples
-    learned = -kept * np.expm1(-noise.flow * bend)
+    learned = -kept * np.expm1(-noise.flow(np.zeros(1)) * bend)
     moved = (1 - learned) * (now.logs - np.array(base.constant))
     constant = solution.constant + moved
     hazard = np.exp(constant)

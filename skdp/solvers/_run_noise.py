@@ -121,11 +121,11 @@ class NoiseOfRun:
         before = None if self.before is None else self.before.without_steps()
         return replace(self, before=before, seen=())
 
-    @property
-    def flow(self) -> float:
-        """Flow time of all steps."""
-        past = 0.0 if self.before is None else self.before.flow
-        return past + sum(pace.flow for pace in self.paces)
+    def flow(self, moments: FloatArray) -> FloatArray:
+        """Flow time of all steps in directions in which rows have these moments."""
+        past = 0.0 if self.before is None else self.before.flow(moments)
+        own = sum(pace.flow for pace in self.paces)
+        return np.asarray(past + own * self.paces[0].speed(moments))
 
     def variance(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
         """Variance of the weights in directions with these shares of the row variance.
@@ -136,7 +136,7 @@ class NoiseOfRun:
         -------
         ndarray of float64 of shape (n_directions, n_directions_of_outputs)
         """
-        found, flow_of_run = [], self.flow * self.paces[0].speed(unit * spread)
+        found, flow_of_run = [], self.flow(unit * spread)
         for bend, squares in zip(self._bends(spread), self.base.squares, strict=True):
             flow = np.maximum(bend * flow_of_run, 1e-12)
             learned = -np.expm1(-flow) / flow * flow_of_run
