@@ -1,10 +1,10 @@
 """Columns of later trees, drawn as often as the released model uses them.
 
-Everything here is post-processing of released values: the trees so far are evaluated on
-made-up records, whose codes are drawn from released shares and a public seed. A column
-whose redrawing changes the prediction much is cut more often by the trees to come. The
-weights are computed in whole numbers and in correctly rounded operations, so that
-several owners find the same weights to the last bit.
+Everything here is post-processing of released values: the trees so far, and the linear
+model before them, are evaluated on made-up records, whose codes are drawn from released
+shares and a public seed. A column whose redrawing changes a prediction much is cut more
+often by the trees to come. The weights are computed in whole numbers and in correctly
+rounded operations, so that several owners find the same weights to the last bit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skdp._arrays import FloatArray, IntArray
+from skdp.ensemble._linear_start import Curves
 from skdp.ensemble._trees import CodedColumns, Draws
 from skdp.sums._leaves import Tree, add_values, find_leaves
 
@@ -27,6 +28,9 @@ _EVEN = 0.2
 _NOISE = 0.8
 # The largest prediction is this power of 2 in units, in which predictions are whole.
 _BITS = 20
+# Weights by a linear model are multiples of this, so that owners whose processors add
+# in other orders find the same weights.
+_UNIT = 2.0**-10
 
 
 class MadeUpRecords:
@@ -38,10 +42,17 @@ class MadeUpRecords:
     shares : tuple of ndarray of float64 of shape (n_codes,)
         Released or equal shares of the codes of each column.
     n_outputs : int
+    curves : Curves or None, default=None
+        The linear model before the trees. Half of the weight of a column is by it and
+        half by the trees.
     """
 
     def __init__(
-        self, columns: CodedColumns, shares: tuple[FloatArray, ...], n_outputs: int
+        self,
+        columns: CodedColumns,
+        shares: tuple[FloatArray, ...],
+        n_outputs: int,
+        curves: Curves | None = None,
     ) -> None:
         rng = check_random_state(0)  # NumPy never changes its draws for a seed
         self._n_columns = len(columns.n_bins)
@@ -57,6 +68,10 @@ class MadeUpRecords:
         self._codes = np.ascontiguousarray(np.vstack(copies))
         self._added = np.zeros((len(self._codes), n_outputs))
         self._leaves = np.empty(len(self._codes), dtype=np.uint16)
+        self._by_curves: FloatArray | None = None
+        if curves is not None:
+            weights = self._weights(curves.at(self._codes))
+            self._by_curves = np.rint(weights / _UNIT) * _UNIT
 
     def add(self, tree: Tree, values: FloatArray) -> None:
         """Add the values of one more tree to the predictions."""
@@ -65,22 +80,24 @@ class MadeUpRecords:
 
     def spread(self) -> float:
         """Root mean square of what the trees add to a raw prediction."""
-        whole, unit = self._whole()
+        whole, unit = _whole(self._added)
         squares = float((whole[:_N_RECORDS] ** 2).sum())
         return unit * math.sqrt(squares / (_N_RECORDS * whole.shape[1]))
 
-    def _whole(self) -> tuple[IntArray, float]:
-        """Predictions as whole multiples of a unit; sums of squares are then exact."""
-        unit = max(float(np.abs(self._added).max()), 1e-300) / 2**_BITS
-        return np.rint(self._added / unit).astype(np.int64), unit
-
     def column_weights(self) -> FloatArray:
-        """How often the trees to come shall cut each column; the weights add up to 1.
+        """How often the trees to come shall cut each column; they add up to about 1."""
+        by_trees = self._weights(self._added)
+        if self._by_curves is None:
+            return by_trees
+        return np.asarray((by_trees + self._by_curves) / 2)
+
+    def _weights(self, predictions: FloatArray) -> FloatArray:
+        """Weights of the columns by their importances for the predictions.
 
         The importance of a column is the mean square of the change by redrawing it. The
         weight is in proportion to its root, since the step that is still to be made is.
         """
-        whole, _ = self._whole()
+        whole, _ = _whole(predictions)
         blocks = whole.reshape(self._n_columns + 1, _N_RECORDS, whole.shape[1])
         squares = ((blocks[1:] - blocks[0]) ** 2).sum(axis=(1, 2)).astype(np.float64)
         above = np.maximum(squares - _NOISE * squares.min(), 0.0)
@@ -89,6 +106,12 @@ class MadeUpRecords:
         return np.asarray(
             _EVEN / self._n_columns + (1 - _EVEN) * roots / roots.cumsum()[-1]
         )
+
+
+def _whole(predictions: FloatArray) -> tuple[IntArray, float]:
+    """Predictions as whole multiples of a unit; sums of squares are then exact."""
+    unit = max(float(np.abs(predictions).max()), 1e-300) / 2**_BITS
+    return np.rint(predictions / unit).astype(np.int64), unit
 
 
 def drawn_codes(shares: FloatArray, rng: Draws, n_records: int) -> NDArray[np.uint8]:

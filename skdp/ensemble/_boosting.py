@@ -61,6 +61,7 @@ from skdp.solvers._target_base import (
     is_of_squares,
     released_base,
     target_query,
+    within,
 )
 from skdp.sums._counts import CodeCounts, StateSums
 from skdp.sums._leaves import (
@@ -195,8 +196,8 @@ def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:
 _N_TREES = 600
 # Number of trees times learning rate: the least, its growth with sqrt(n mu), the most.
 _FLOW = (30.0, 0.2, 120.0)
-# n mu for each leaf; a tree has 8 to 256 leaves.
-_SIGNAL_OF_A_LEAF = 60.0
+# n mu for each leaf, and the least and the largest number of leaves.
+_SIGNAL_OF_A_LEAF, _LEAVES = 30.0, (8.0, 512.0)
 # Values of n mu between which the clip of residuals rises.
 _CLIP_SIGNAL = (1e3, 1e4)
 # The histogram of the targets; the noise is that in the proportion at a knot.
@@ -211,6 +212,8 @@ _MEAN_SIGNAL = 45.0
 _WORTH_GROWING = 40.0
 # n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
+# Share of mu^2 for the counts that decide where trees cut.
+_CUTS = 0.03
 # Groups of codes that are counted, for each interval of a curve.
 _FINER = 2
 # One of so many trees is in the trial.
@@ -589,7 +592,7 @@ class _Growth:
         sizes = np.cumsum(task.columns.n_bins)[:-1]
         every = np.ones(sum(task.columns.n_bins)) if shares is None else shares
         self._made_up = MadeUpRecords(
-            task.columns, tuple(np.split(every, sizes)), task.n_outputs
+            task.columns, tuple(np.split(every, sizes)), task.n_outputs, curves
         )
         # The variance of residuals is known for labels alone.
         self._parameters = None
@@ -670,7 +673,7 @@ def _by_rule(
         "n_estimators": _N_TREES,
         "linear_share": 0.0,
         "trial_share": 0.0,
-        "counts_share": 0.05,
+        "counts_share": _CUTS,
     }
     rules["start_share"] = _of_constant({**rules, **given}, signal)
     if task.init == "linear":
@@ -697,7 +700,10 @@ def _of_linear(
         return {"n_estimators": 0, "linear_share": 0.0, "targets_share": targets}
     states = STATES.share(signal_to_noise, len(task.columns.n_bins))
     first = Shares.of(loss, signal_to_noise, states)
-    shares = {"counts_share": states, "start_share": first.targets}
+    grows = signal >= _WORTH_GROWING * least_signal_to_noise(loss)
+    n_trees = given.get("n_estimators", _N_TREES if grows else 0)
+    counts = max(states, _CUTS) if n_trees else states
+    shares = {"counts_share": counts, "start_share": first.targets}
     if has_mean(loss):
         shares = {**shares, "start_share": first.mean, "targets_share": first.targets}
     by_rule = sum(share for name, share in shares.items() if name not in given)
@@ -707,12 +713,11 @@ def _of_linear(
         shares = {name: share * left / 2 / by_rule for name, share in shares.items()}
     shares = {name: given.get(name, share) for name, share in shares.items()}
     left = max(1 - sum(shares.values()) - rules["gains_share"], 0.1)
-    grows = signal >= _WORTH_GROWING * least_signal_to_noise(loss)
     trial = {"trial_share": _TRIAL} if grows else {}
     return {
         **shares,
         **trial,
-        "n_estimators": _N_TREES if grows else 0,
+        "n_estimators": n_trees,
         "linear_share": left / (1 + (signal / _HALF_LINEAR) ** _FALLING),
     }
 
@@ -728,7 +733,7 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
     signal *= math.sqrt(1 - rules["linear_share"])
     n_trees = max(rules["n_estimators"], 1)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
-    leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
+    leaves = within(signal / _SIGNAL_OF_A_LEAF, *_LEAVES)
     clip = rules.get("residual_clip", _clip_of(task, signal))
     weight = LeafRules.of(task.loss).weight
     return {

@@ -114,7 +114,7 @@ _INTERACTIONS: dict[Any, Sequence[int | None]] = {
     None: (None,),
 }
 # After a linear model, which already has the curves.
-_INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": MIX[1:], 2: (2,)}
+_INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": (None,), 2: (2,)}
 _Order = Literal["mix", 1, 2]
 _Groups = Literal["pairwise", "no_interactions"] | list[Any] | tuple[Any, ...]
 _SEED = "the seed that trees were drawn from"

@@ -164,7 +164,7 @@ class LeafSteps:
         k = self._terms.n_outputs
         self._curvature += released.value[is_reached, k:].sum(axis=0)
         self._noise += noise
-        sums, curvature = self._read(released.value[is_reached], noise)
+        sums, curvature, known = self._read(released.value[is_reached], noise)
         step = self._scale.step
         doubt = _SEEN * self._scale.sampling * curvature
         explained = doubt + self._averaged * (step * noise) ** 2
@@ -174,21 +174,24 @@ class LeafSteps:
         found = LeafValues(*(np.zeros(shape) for _ in range(3)))
         found.values[is_reached] = np.clip(-factor * step * sums, -self._box, self._box)
         found.deviations[is_reached] = factor * step * noise
-        found.learned[is_reached] = factor * curvature
+        found.learned[is_reached] = factor * known
         return found
 
-    def _read(self, value: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
-        """Sums of residuals, and curvatures that are above 0."""
+    def _read(
+        self, value: FloatArray, noise: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums of residuals, curvatures that are above 0, and their estimates."""
         k, own_noise = self._terms.n_outputs, noise / self._terms.weight
         sums = value[:, :k]
-        curvature = _towards_mean(value[:, k:] / self._terms.weight, own_noise)
-        curvature = np.maximum(curvature, (_LEAST_CURVATURE * own_noise + 1) / k)
+        known = _towards_mean(value[:, k:] / self._terms.weight, own_noise)
+        known = np.maximum(known, 0.0)
+        curvature = np.maximum(known, (_LEAST_CURVATURE * own_noise + 1) / k)
         if k == 1:
-            return sums, curvature
+            return sums, curvature, known
         # Only differences between outputs matter.
         sums = sums - sums.mean(axis=1, keepdims=True)
         rest = 1 - curvature / curvature.sum(axis=1, keepdims=True)
-        return sums, np.maximum(curvature * rest, 1 / k)
+        return sums, np.maximum(curvature * rest, 1 / k), known * rest
 
 
 def _towards_mean(noisy: FloatArray, noise: float) -> FloatArray:
