@@ -113,7 +113,9 @@ _INTERACTIONS: dict[Any, Sequence[int | None]] = {
     2: (1, 2),
     None: (None,),
 }
-# After a linear model, which already has the curves.
+# After a linear model, which already has the curves. Trees that may cut all columns are
+# better than these and trees of two columns in 13 of 14 cells with trees (validation
+# parts, epsilon 1 and 4), by up to .023 of log-loss.
 _INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": (None,), 2: (2,)}
 _Order = Literal["mix", 1, 2]
 _Groups = Literal["pairwise", "no_interactions"] | list[Any] | tuple[Any, ...]
