@@ -236,7 +236,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.coef_, self.intercept_ = found.unpack(objective)
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
-            self._of_states, self._of_times = found.of_states, found.of_times
+            self._of_weights, self._of_times = found.of_weights, found.of_times
             self._degrees = found.degrees
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
@@ -353,7 +353,8 @@ class DPDiscreteTimeSurvival(DPEstimator):
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
-        variance = centred.variance_of(self._of_states)[:, None] + self._of_times
+        each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
+        variance = np.sum(each, axis=0)[:, None] + self._of_times
         total = np.cumsum(np.exp(self._raw(X)), axis=1)
         reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))

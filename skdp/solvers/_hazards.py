@@ -393,6 +393,9 @@ class HazardDescent(CentredDescent):
 # benchmarks survival_constants --set constants=_PRIOR --set sizes=500`, with a _ROOM of
 # 1.2).
 _PRIOR = 4.0
+# With this variance hazards of two typical persons differ by a factor of e^7. Without a
+# limit they overflow where nobody has the event and nothing is known of the effects.
+_MOST_VARIANCE = 25.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -401,29 +404,36 @@ class HazardSolution(CentredSolution):
 
     Parameters
     ----------
-    of_states : ndarray of float64 of shape (n_states,)
-        Variance of what each state of a row adds to a log-hazard.
+    of_weights : tuple of ndarray of float64 of shape (n_features, n_directions)
+        Errors of the weights of rows in independent directions, one array for each part
+        of the rows, as long as their standard deviations.
     of_times : ndarray of float64 of shape (n_intervals,)
         Variance of the logarithm of the cumulated hazard at the end of each interval.
     degrees : float
         Degrees of freedom of these variances.
     """
 
-    of_states: FloatArray
+    of_weights: tuple[FloatArray, ...]
     of_times: FloatArray
     degrees: float
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
         """Section "What a band counts" of the proof page derives the numbers."""
-        of_states, degrees, now = _of_effects(solution)
-        constant, of_times = _of_intervals(solution, now)
+        of_weights, degrees, variances = _of_effects(solution)
+        constant, of_times = _of_intervals(solution, *variances)
         facts = vars(solution) | {"constant": constant}
-        return cls(**facts, of_states=of_states, of_times=of_times, degrees=degrees)
+        return cls(**facts, of_weights=of_weights, of_times=of_times, degrees=degrees)
 
 
-def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
-    """Variance of each state's effect, its degrees of freedom, and the hazards."""
+def _of_effects(
+    solution: CentredSolution,
+) -> tuple[tuple[FloatArray, ...], float, tuple[float, float]]:
+    """Errors of weights, their degrees of freedom, and two variances of effects.
+
+    The first is that of the effects in the model, and the second is expected of the
+    true effects, also those that are not learned.
+    """
     kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
     base, n = noise.base, noise.n_samples
     assert isinstance(base, HazardBase)
@@ -432,11 +442,10 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     weights = rows.along(parts, solution.found.mean[:, 0])
     spreads = np.concatenate([part.spreads for part in parts])
     spreads, unit = clipped(spreads)
-    now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
-    curvature, squares = now.per_person(n)
+    of_model = float(spreads @ (kept * weights) ** 2)
+    curvature, squares = base.table.hazards(of_model).per_person(n)
     run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
-    flow = noise.flow * noise.paces[0].speed(unit * spreads)
-    learned = -np.expm1(-flow * curvature[0] * spreads)
+    learned = run.learned(spreads, unit)[:, 0]
     by_chance = run.variance(spreads, unit)[:, 0]
     # The effects of a typical row have a prior variance of 1.
     prior = 1 / max(float(spreads.sum()), 1e-300)
@@ -447,23 +456,26 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     degrees = _PRIOR + known
     prior *= (_PRIOR + max(seen, 0.0)) / degrees
     variances = kept**2 * by_chance + prior * (1 - kept * learned) ** 2
-    ends, norm = np.cumsum([len(part.spreads) for part in parts]), rows.centring.norm
-    pairs = zip(parts, np.split(variances, ends[:-1]), strict=True)
-    found = [(norm * part.places) ** 2 @ variance for part, variance in pairs]
-    return np.concatenate(found), degrees, now
+    expected = np.maximum(prior * learned**2 + by_chance, 1e-300)
+    shrunk = prior * learned / expected
+    squared = (shrunk * weights) ** 2 + prior * (1 - shrunk * learned)
+    of_truth = min(float(spreads @ squared), _MOST_VARIANCE)
+    return rows.back(parts, np.sqrt(variances)), degrees, (of_model, of_truth)
 
 
 def _of_intervals(
-    solution: CentredSolution, now: Hazards
+    solution: CentredSolution, of_model: float, of_truth: float
 ) -> tuple[FloatArray, FloatArray]:
     """Log-hazards with what the table adds, and the variance of their sums' logarithms.
 
-    What the descent has not learned of an interval follows from the table.
+    What the descent has not learned of an interval follows from the table, with the
+    variance of the effects in the model. The variance of the true effects may differ.
     """
     kept, noise = solution.found.kept, solution.found.noise
     base, square = noise.base, noise.paces[0].intercept_weight ** 2
     assert isinstance(base, HazardBase)
-    table, bend = base.table, square * now.curvature / noise.n_samples
+    table, now = base.table, base.table.hazards(of_model)
+    bend = square * now.curvature / noise.n_samples
     learned = -kept * np.expm1(-noise.flow * bend)
     moved = (1 - learned) * (now.logs - np.array(base.constant))
     constant = solution.constant + moved
@@ -476,4 +488,6 @@ def _of_intervals(
     of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
     variance = np.cumsum(hazard**2 * (of_sample + of_steps))
     variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
-    return constant, variance / np.cumsum(hazard) ** 2
+    both = now.logs, table.hazards(of_truth).logs
+    off = np.subtract(*[np.logaddexp.accumulate(logs) for logs in both])
+    return constant, variance / np.cumsum(hazard) ** 2 + off**2

@@ -168,6 +168,18 @@ class NoiseOfRun:
         found = [self.of_gradients(bend[None], moments)[0] for bend in bends]
         return np.asarray(np.mean(found, axis=0))
 
+    def learned(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
+        """Part of the way from the start to the optimum that the mean weights go.
+
+        Exact for steps with momentum whose last half is averaged, and above 1 where
+        momentum overshoots. The arguments and the shape are those of `variance`.
+        """
+        moments = (unit * spread)[:, None, None]
+        bends = [bend[:, None, None] for bend in self._bends(spread)]
+        ends = [self._of_steps(np.ones_like(bend), bend, moments) for bend in bends]
+        found = [1 - by_start[:, 0, 0] for _, by_start in ends]
+        return np.stack(found, axis=1)
+
     def _bends(self, spread: FloatArray) -> list[FloatArray]:
         return [curvature * spread + self.alpha for curvature in self.base.curvature]
 
