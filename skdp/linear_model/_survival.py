@@ -237,7 +237,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
             self._of_weights, self._of_times = found.of_weights, found.of_times
-            self._degrees = found.degrees
+            self._degrees, self._stretch = found.degrees, found.stretch
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
             self.life_table_ = pd.DataFrame({"time": self.times_} | shown)
@@ -354,6 +354,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
         each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
+        # Rows that the clip shortens are predicted too near to the centre.
+        off = 1 - 1 / (self._stretch * centred.factor)
+        effects = self.predict(X) - self.coef_[0] @ self.center_
+        each.append((off * effects) ** 2)
         variance = np.sum(each, axis=0)[:, None] + self._of_times
         total = np.cumsum(np.exp(self._raw(X)), axis=1)
         reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)

@@ -416,19 +416,23 @@ class HazardSolution(CentredSolution):
         Variance of the logarithm of the cumulated hazard at the end of each interval.
     degrees : float
         Degrees of freedom of these variances.
+    stretch : float in [1, inf)
+        Factor on the weights that makes up for the rows which the clip shortens.
     """
 
     of_weights: tuple[FloatArray, ...]
     of_times: FloatArray
     degrees: float
+    stretch: float
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
         """Section "What a band counts" of the proof page derives the numbers."""
         of_weights, degrees, variances = _of_effects(solution)
         constant, of_times = _of_intervals(solution, *variances)
-        facts = vars(solution) | {"constant": constant}
-        return cls(**facts, of_weights=of_weights, of_times=of_times, degrees=degrees)
+        facts = vars(solution) | {"constant": constant, "degrees": degrees}
+        facts["stretch"] = _stretch(solution.centred)
+        return cls(**facts, of_weights=of_weights, of_times=of_times)
 
 
 def _of_effects(
@@ -481,6 +485,20 @@ def _details(parts: list[Principal]) -> NDArray[np.bool_]:
     """Directions with the details of a part, whose effects are smaller if smooth."""
     each = [part.spreads < _DETAIL * part.spreads.max(initial=0.0) for part in parts]
     return np.concatenate(each)
+
+
+def _stretch(rows: Any) -> float:
+    """The factor of `HazardSolution`, for independent columns and normal squares."""
+    squares = [np.sum(part.places**2, axis=1) for part in rows.principal()]
+    shares = np.split(rows.margins, np.cumsum(rows.states.parts)[:-1])
+    means = [own @ each for own, each in zip(shares, squares, strict=True)]
+    moments = [own @ each**2 for own, each in zip(shares, squares, strict=True)]
+    spread = math.sqrt(max(sum(moments) - sum(mean**2 for mean in means), 0.0))
+    lengths = np.maximum(sum(means) + spread * _EFFECTS, 0.0)
+    kept = 1 / np.sqrt(np.maximum(lengths, 1.0))
+    if not lengths.any():  # rows do not vary
+        return 1.0
+    return float(_SHARES @ (kept * lengths) / (_SHARES @ (kept**2 * lengths)))
 
 
 def _of_intervals(
