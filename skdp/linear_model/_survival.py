@@ -334,10 +334,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits of `predict_survival_function`.
 
-        They count the sample, the privacy noise, and effects that the descent has not
-        learned, whose size is estimated from the learned ones and a prior. Columns are
-        taken to be independent. ``docs/guide/survival.md`` has the measured coverage,
-        and ``docs/proofs/survival.md`` the formulas.
+        They count the sample, the privacy noise, the clip of rows, and effects that the
+        descent has not learned, whose size is estimated from the learned ones and a
+        prior. Columns are taken to be independent. ``docs/guide/survival.md`` has the
+        measured coverage, and ``docs/proofs/survival.md`` the formulas.
 
         Parameters
         ----------
@@ -354,12 +354,12 @@ class DPDiscreteTimeSurvival(DPEstimator):
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
         each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
+        raw = self._raw(X)
+        effects = raw[:, 0] - self.intercept_[0] - self.coef_[0] @ self.center_
         # Rows that the clip shortens are predicted too near to the centre.
-        off = 1 - 1 / (self._stretch * centred.factor)
-        effects = self.predict(X) - self.coef_[0] @ self.center_
-        each.append((off * effects) ** 2)
+        each.append((effects - effects / (self._stretch * centred.factor)) ** 2)
         variance = np.sum(each, axis=0)[:, None] + self._of_times
-        total = np.cumsum(np.exp(self._raw(X)), axis=1)
+        total = np.cumsum(np.exp(raw), axis=1)
         reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)

@@ -389,10 +389,9 @@ class HazardDescent(CentredDescent):
 # ------------------------------------------------- What a descent has not learned
 
 # The prior of the variance of effects counts as much as so many effects without noise.
-# Bands of 500 persons, in many designs, cover .96, .93 and .95 at epsilon .3, 1 and 4;
-# with 2 they cover .97, .94 and .95, and with 10 .92, .93 and .93 (40 fits: `python -m
-# benchmarks survival_constants --set constants=_PRIOR --set sizes=500`, with a _ROOM of
-# 1.2).
+# Bands of 500 persons, in many designs, cover .94, .94 and .95 at epsilon .3, 1 and 4;
+# with 2 they cover .99, .95 and .94, and with 10 .93, .94 and .94 (40 fits: `python -m
+# benchmarks survival_constants --set constants=_PRIOR --set sizes=500`).
 _PRIOR = 4.0
 # Directions of a part with less than this share of its largest variance have details:
 # curves have one direction of nearly straight lines, and categories have equal ones.
