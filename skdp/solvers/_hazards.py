@@ -324,9 +324,7 @@ _INTERVALS = 0.5
 # Clip of rows over that of the default. In many designs curves of 5,000 persons are off
 # by .069, .050 and .037 at epsilon .3, 1 and 4, with 1.0 by .073, .052 and .039; those
 # of 500 persons differ by less than their errors (replace_one, 25 fits: `python -m
-# benchmarks survival_constants --runs 25 --set constants=_ROOM`). With 1.2 bands of
-# 50,000 persons in the linear simulation cover .92 (replace_one) and .88 (zero_out) at
-# epsilon 4, because rows are clipped unequally (5 fits: `survival_bands`).
+# benchmarks survival_constants --runs 25 --set constants=_ROOM`).
 _ROOM = 1.4
 
 
