@@ -398,7 +398,7 @@ def _with_later_seed(
 
 @benchmark("survival_constants", runs=40)
 def lines_of_constants(
-    constants: str = "_INTERVALS,_ROOM,_PRIOR",
+    constants: str = "_INTERVALS,_ROOM,_PRIOR,_DETAIL",
     sizes: str = "500,5000",
     adjacency: str = "replace_one",
 ) -> Iterator[Line]:
@@ -407,6 +407,7 @@ def lines_of_constants(
         "_INTERVALS": (0.2, 0.5, 1.0),
         "_ROOM": (1.0, 1.2, 1.4),
         "_PRIOR": (2.0, 4.0, 10.0),
+        "_DETAIL": (0.0, 0.3, 0.5),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):
         for value, epsilon in product(values[constant], (0.3, 1.0, 4.0)):

@@ -236,8 +236,8 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.coef_, self.intercept_ = found.unpack(objective)
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
-            self._of_states, self._of_times = found.of_states, found.of_times
-            self._degrees = found.degrees
+            self._of_weights, self._of_times = found.of_weights, found.of_times
+            self._degrees, self._stretch = found.degrees, found.stretch
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
             self.life_table_ = pd.DataFrame({"time": self.times_} | shown)
@@ -334,10 +334,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits of `predict_survival_function`.
 
-        They count the sample, the privacy noise, and effects that the descent has not
-        learned, whose size is estimated from the learned ones and a prior. Columns are
-        taken to be independent. ``docs/guide/survival.md`` has the measured coverage,
-        and ``docs/proofs/survival.md`` the formulas.
+        They count the sample, the privacy noise, the clip of rows, and effects that the
+        descent has not learned, whose size is estimated from the learned ones and a
+        prior. Columns are taken to be independent. ``docs/guide/survival.md`` has the
+        measured coverage, and ``docs/proofs/survival.md`` the formulas.
 
         Parameters
         ----------
@@ -353,8 +353,13 @@ class DPDiscreteTimeSurvival(DPEstimator):
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
-        variance = centred.variance_of(self._of_states)[:, None] + self._of_times
-        total = np.cumsum(np.exp(self._raw(X)), axis=1)
+        each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
+        raw = self._raw(X)
+        effects = raw[:, 0] - self.intercept_[0] - self.coef_[0] @ self.center_
+        # Rows that the clip shortens are predicted too near to the centre.
+        each.append((effects - effects / (self._stretch * centred.factor)) ** 2)
+        variance = np.sum(each, axis=0)[:, None] + self._of_times
+        total = np.cumsum(np.exp(raw), axis=1)
         reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)

@@ -285,6 +285,23 @@ class CentredStates:
         pairs = zip(parts, self._parts(), strict=True)
         return np.concatenate([part.directions @ weights[j] for part, (j, *_) in pairs])
 
+    def back(
+        self, parts: list[Principal], values: FloatArray
+    ) -> tuple[FloatArray, ...]:
+        """Weights of features in each principal direction, the inverse of `along`.
+
+        Returns
+        -------
+        tuple of ndarray of float64 of shape (n_features, n_directions_of_part)
+        """
+        found, ends = [], np.cumsum([len(part.spreads) for part in parts])[:-1]
+        triples = zip(parts, self._parts(), np.split(values, ends), strict=True)
+        for part, (features, *_), own in triples:
+            weights = np.zeros((self.states.basis.shape[1], len(own)))
+            weights[features] = part.directions.T * own
+            found.append(weights)
+        return tuple(found)
+
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates:
         each = effect_noise(*self._rows(), noise).deviations
         deviations = np.concatenate([np.linalg.norm(part, axis=1) for part in each])

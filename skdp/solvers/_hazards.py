@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray, with_entries
 from skdp._configured import Given
@@ -27,7 +28,7 @@ from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution, GatedDescent
 from skdp.solvers._centred_rows import CentredStates
 from skdp.solvers._default_rules import Pace, Shares, SideQuestion, signal_to_noise_of
-from skdp.solvers._run_noise import clipped
+from skdp.solvers._run_noise import Principal, clipped
 from skdp.solvers._target_base import Base
 from skdp.sums._adder import ABOVE, BoundedSum, Form
 from skdp.sums._counts import StateSums
@@ -323,9 +324,7 @@ _INTERVALS = 0.5
 # Clip of rows over that of the default. In many designs curves of 5,000 persons are off
 # by .069, .050 and .037 at epsilon .3, 1 and 4, with 1.0 by .073, .052 and .039; those
 # of 500 persons differ by less than their errors (replace_one, 25 fits: `python -m
-# benchmarks survival_constants --runs 25 --set constants=_ROOM`). With 1.2 bands of
-# 50,000 persons in the linear simulation cover .92 (replace_one) and .88 (zero_out) at
-# epsilon 4, because rows are clipped unequally (5 fits: `survival_bands`).
+# benchmarks survival_constants --runs 25 --set constants=_ROOM`).
 _ROOM = 1.4
 
 
@@ -388,11 +387,20 @@ class HazardDescent(CentredDescent):
 # ------------------------------------------------- What a descent has not learned
 
 # The prior of the variance of effects counts as much as so many effects without noise.
-# Bands of 500 persons, in many designs, cover .96, .93 and .95 at epsilon .3, 1 and 4;
-# with 2 they cover .97, .94 and .95, and with 10 .92, .93 and .93 (40 fits: `python -m
-# benchmarks survival_constants --set constants=_PRIOR --set sizes=500`, with a _ROOM of
-# 1.2).
+# Bands of 500 persons, in many designs, cover .94, .94 and .95 at epsilon .3, 1 and 4;
+# with 2 they cover .99, .95 and .94, and with 10 .93, .94 and .94 (40 fits: `python -m
+# benchmarks survival_constants --set constants=_PRIOR --set sizes=500`).
 _PRIOR = 4.0
+# Directions of a part with less than this share of its largest variance have details:
+# curves have one direction of nearly straight lines, and categories have equal ones.
+# In many designs bands of 5,000 persons cover .94, .96 and .95 at epsilon .3, 1 and 4;
+# with .3 they cover .94, .95 and .95, and with 0, so that nothing is a detail, .94, .96
+# and .96 (40 fits: `python -m benchmarks survival_constants --set constants=_DETAIL
+# --set sizes=5000`).
+_DETAIL = 0.5
+# With this variance hazards of two typical persons differ by a factor of e^7. Without a
+# limit they overflow where nobody has the event and nothing is known of the effects.
+_MOST_VARIANCE = 25.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -401,29 +409,40 @@ class HazardSolution(CentredSolution):
 
     Parameters
     ----------
-    of_states : ndarray of float64 of shape (n_states,)
-        Variance of what each state of a row adds to a log-hazard.
+    of_weights : tuple of ndarray of float64 of shape (n_features, n_directions)
+        Errors of the weights of rows in independent directions, one array for each part
+        of the rows, as long as their standard deviations.
     of_times : ndarray of float64 of shape (n_intervals,)
         Variance of the logarithm of the cumulated hazard at the end of each interval.
     degrees : float
         Degrees of freedom of these variances.
+    stretch : float in [1, inf)
+        Factor on the weights that makes up for the rows which the clip shortens.
     """
 
-    of_states: FloatArray
+    of_weights: tuple[FloatArray, ...]
     of_times: FloatArray
     degrees: float
+    stretch: float
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
         """Section "What a band counts" of the proof page derives the numbers."""
-        of_states, degrees, now = _of_effects(solution)
-        constant, of_times = _of_intervals(solution, now)
-        facts = vars(solution) | {"constant": constant}
-        return cls(**facts, of_states=of_states, of_times=of_times, degrees=degrees)
+        of_weights, degrees, variances = _of_effects(solution)
+        constant, of_times = _of_intervals(solution, *variances)
+        facts = vars(solution) | {"constant": constant, "degrees": degrees}
+        facts["stretch"] = _stretch(solution.centred)
+        return cls(**facts, of_weights=of_weights, of_times=of_times)
 
 
-def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
-    """Variance of each state's effect, its degrees of freedom, and the hazards."""
+def _of_effects(
+    solution: CentredSolution,
+) -> tuple[tuple[FloatArray, ...], float, tuple[float, float]]:
+    """Errors of weights, their degrees of freedom, and two variances of effects.
+
+    The first is that of the effects in the model, and the second is expected of the
+    true effects, also those that are not learned.
+    """
     kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
     base, n = noise.base, noise.n_samples
     assert isinstance(base, HazardBase)
@@ -432,39 +451,70 @@ def _of_effects(solution: CentredSolution) -> tuple[FloatArray, float, Hazards]:
     weights = rows.along(parts, solution.found.mean[:, 0])
     spreads = np.concatenate([part.spreads for part in parts])
     spreads, unit = clipped(spreads)
-    now = base.table.hazards(float(spreads @ (kept * weights) ** 2))
-    curvature, squares = now.per_person(n)
+    of_model = float(spreads @ (kept * weights) ** 2)
+    curvature, squares = base.table.hazards(of_model).per_person(n)
     run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
-    flow = noise.flow(unit * spreads)
-    learned = -np.expm1(-flow * curvature[0] * spreads)
+    learned = run.learned(spreads, unit)[:, 0]
     by_chance = run.variance(spreads, unit)[:, 0]
     # The effects of a typical row have a prior variance of 1.
-    prior = 1 / max(float(spreads.sum()), 1e-300)
+    of_prior = 1 / max(float(spreads.sum()), 1e-300)
+    size, degrees = _size_of(of_prior, weights, learned, by_chance)
+    prior, details = np.full(len(spreads), size), _details(parts)
+    found = weights[details], learned[details], by_chance[details]
+    prior[details], _ = _size_of(size, *found)
+    variances = kept**2 * by_chance + prior * (1 - kept * learned) ** 2
+    expected = np.maximum(prior * learned**2 + by_chance, 1e-300)
+    shrunk = prior * learned / expected
+    squared = (shrunk * weights) ** 2 + prior * (1 - shrunk * learned)
+    of_truth = min(float(spreads @ squared), _MOST_VARIANCE)
+    return rows.back(parts, np.sqrt(variances)), degrees, (of_model, of_truth)
+
+
+def _size_of(
+    prior: float, weights: FloatArray, learned: FloatArray, by_chance: FloatArray
+) -> tuple[float, float]:
+    """Estimated variance of true weights in some directions, and degrees of freedom."""
     signal = prior * learned**2
     expected = np.maximum(signal + by_chance, 1e-300)
     known = float(np.sum((signal / expected) ** 2))
     seen = float(np.sum(signal * (weights**2 - by_chance) / expected**2))
-    degrees = _PRIOR + known
-    prior *= (_PRIOR + max(seen, 0.0)) / degrees
-    variances = kept**2 * by_chance + prior * (1 - kept * learned) ** 2
-    ends, norm = np.cumsum([len(part.spreads) for part in parts]), rows.centring.norm
-    pairs = zip(parts, np.split(variances, ends[:-1]), strict=True)
-    found = [(norm * part.places) ** 2 @ variance for part, variance in pairs]
-    return np.concatenate(found), degrees, now
+    return prior * (_PRIOR + max(seen, 0.0)) / (_PRIOR + known), _PRIOR + known
+
+
+def _details(parts: list[Principal]) -> NDArray[np.bool_]:
+    """Directions with the details of a part, whose effects are smaller if smooth."""
+    each = [part.spreads < _DETAIL * part.spreads.max(initial=0.0) for part in parts]
+    return np.concatenate(each)
+
+
+def _stretch(rows: Any) -> float:
+    """The factor of `HazardSolution`, for independent columns and normal squares."""
+    squares = [np.sum(part.places**2, axis=1) for part in rows.principal()]
+    shares = np.split(rows.margins, np.cumsum(rows.states.parts)[:-1])
+    means = [own @ each for own, each in zip(shares, squares, strict=True)]
+    moments = [own @ each**2 for own, each in zip(shares, squares, strict=True)]
+    spread = math.sqrt(max(sum(moments) - sum(mean**2 for mean in means), 0.0))
+    lengths = np.maximum(sum(means) + spread * _EFFECTS, 0.0)
+    kept = 1 / np.sqrt(np.maximum(lengths, 1.0))
+    if not lengths.any():  # rows do not vary
+        return 1.0
+    return float(_SHARES @ (kept * lengths) / (_SHARES @ (kept**2 * lengths)))
 
 
 def _of_intervals(
-    solution: CentredSolution, now: Hazards
+    solution: CentredSolution, of_model: float, of_truth: float
 ) -> tuple[FloatArray, FloatArray]:
     """Log-hazards with what the table adds, and the variance of their sums' logarithms.
 
-    What the descent has not learned of an interval follows from the table.
+    What the descent has not learned of an interval follows from the table, with the
+    variance of the effects in the model. The variance of the true effects may differ.
     """
     kept, noise = solution.found.kept, solution.found.noise
     base, square = noise.base, noise.paces[0].intercept_weight ** 2
     assert isinstance(base, HazardBase)
-    table, bend = base.table, square * now.curvature / noise.n_samples
-    learned = -kept * np.expm1(-noise.flow(np.zeros(1)) * bend)
+    table, now = base.table, base.table.hazards(of_model)
+    bend = square * now.curvature / noise.n_samples
+    learned = -kept * np.expm1(-noise.flow * bend)
     moved = (1 - learned) * (now.logs - np.array(base.constant))
     constant = solution.constant + moved
     hazard = np.exp(constant)
@@ -476,4 +526,6 @@ def _of_intervals(
     of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
     variance = np.cumsum(hazard**2 * (of_sample + of_steps))
     variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
-    return constant, variance / np.cumsum(hazard) ** 2
+    both = now.logs, table.hazards(of_truth).logs
+    off = np.subtract(*[np.logaddexp.accumulate(logs) for logs in both])
+    return constant, variance / np.cumsum(hazard) ** 2 + off**2

@@ -121,9 +121,15 @@ class NoiseOfRun:
         before = None if self.before is None else self.before.without_steps()
         return replace(self, before=before, seen=())
 
-    def flow(self, moments: FloatArray) -> FloatArray:
-        """Flow time of all steps in directions in which rows have these moments."""
-        past = 0.0 if self.before is None else self.before.flow(moments)
+    @property
+    def flow(self) -> float:
+        """Flow time of all steps."""
+        past = 0.0 if self.before is None else self.before.flow
+        return past + sum(pace.flow for pace in self.paces)
+
+    def _flow(self, moments: FloatArray) -> FloatArray:
+        """Flow time in directions in which rows have these moments."""
+        past = 0.0 if self.before is None else self.before._flow(moments)
         own = sum(pace.flow for pace in self.paces)
         return np.asarray(past + own * self.paces[0].speed(moments))
 
@@ -136,7 +142,7 @@ class NoiseOfRun:
         -------
         ndarray of float64 of shape (n_directions, n_directions_of_outputs)
         """
-        found, flow_of_run = [], self.flow(unit * spread)
+        found, flow_of_run = [], self._flow(unit * spread)
         for bend, squares in zip(self._bends(spread), self.base.squares, strict=True):
             flow = np.maximum(bend * flow_of_run, 1e-12)
             learned = -np.expm1(-flow) / flow * flow_of_run
@@ -167,6 +173,18 @@ class NoiseOfRun:
         bends = (curvature * products + penalty for curvature in self.base.curvature)
         found = [self.of_gradients(bend[None], moments)[0] for bend in bends]
         return np.asarray(np.mean(found, axis=0))
+
+    def learned(self, spread: FloatArray, unit: float = 1.0) -> FloatArray:
+        """Part of the way from the start to the optimum that the mean weights go.
+
+        Exact for steps with momentum whose last half is averaged, and above 1 where
+        momentum overshoots. The arguments and the shape are those of `variance`.
+        """
+        moments = (unit * spread)[:, None, None]
+        bends = [bend[:, None, None] for bend in self._bends(spread)]
+        ends = [self._of_steps(np.ones_like(bend), bend, moments) for bend in bends]
+        found = [1 - by_start[:, 0, 0] for _, by_start in ends]
+        return np.stack(found, axis=1)
 
     def _bends(self, spread: FloatArray) -> list[FloatArray]:
         return [curvature * spread + self.alpha for curvature in self.base.curvature]

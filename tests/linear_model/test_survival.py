@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from scipy.special import stdtrit
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -258,6 +260,23 @@ def test_effects_are_log_hazard_ratios_and_curves_fall(model):
     assert np.abs(curves - survival(risk, model.times_)).mean() < 0.06
     low, high = model.survival_bands(X, 0.5)
     assert np.all((low <= curves) & (curves <= high))
+
+
+def test_the_error_of_a_row_is_that_of_its_weights(model):
+    """Also between two knots, where errors of both are smaller than each."""
+    X = study(2000, seed=2)[0]
+    # Rows near the centre are not clipped, and others make up for clipped ones.
+    X = X[(abs(X["age"] - 50) < 10) & (abs(X["dose"]) < 0.3)]
+    effects = model.predict(X) - model.coef_[0] @ model.center_
+    found = ((1 - 1 / model._stretch) * effects) ** 2
+    assert 1 < model._stretch < 1.2
+    for errors in np.hstack(model._of_weights).T:
+        twin = copy.copy(model)
+        twin.coef_ = (errors * model.scale_ / model.row_norm_)[None]
+        found += (twin.predict(X) - twin.coef_[0] @ model.center_) ** 2
+    low, high = model.survival_bands(X, 0.5)
+    reach = np.log(np.log(low) / np.log(high)) / 2 / stdtrit(model._degrees, 0.75)
+    assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-5)
 
 
 def test_without_noise_it_is_the_model_of_cox():

@@ -87,3 +87,20 @@ def test_noise_in_related_directions_is_what_two_runs_make():
     # Correlations and the preconditioner of the second run matter.
     alone = expected.of_noise(SPREADS, unit)[:, 0]
     assert np.abs(found / alone - 1).max() > 0.1
+
+
+@pytest.mark.parametrize("preconditioning", [0.0, 0.9])
+def test_the_learned_part_is_how_far_steps_without_noise_go(preconditioning):
+    """The optimum is 1 in each direction, and the mean of the last half counts."""
+    pace = Pace(30, 0.4, 0.8, 0.0, preconditioning, 3)
+    run = NoiseOfRun([pace] * 30, np.ones(30), BASE, 1000)
+    weights, velocity, total = np.zeros((3, 3))
+    for t in range(30):
+        step = pace.step_size * pace.speed(2.0 * SPREADS)
+        velocity = pace.momentum * velocity - step * 0.25 * SPREADS * (weights - 1)
+        weights = weights + velocity
+        total += (t >= 15) * weights
+    learned = run.learned(SPREADS, 2.0)[:, 0]
+    assert learned == pytest.approx(total / 15, rel=1e-12)
+    # A flow for as long as all steps goes farther in the flattest direction.
+    assert learned[2] < -np.expm1(-run.flow * pace.speed(0.2) * 0.25 * 0.1)
