@@ -196,10 +196,10 @@ def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:
 _N_TREES = 600
 # Number of trees times learning rate: the least, its growth with sqrt(n mu), the most.
 _FLOW = (30.0, 0.2, 120.0)
-# n mu for each leaf, and the least and the largest number of leaves. On validation parts
-# of covertype and kddcup99 30 is better than 60 by .003 of log-loss on average, and 512
-# leaves than 256 by .001; protein_casp gains .03 of R2 at epsilon 4 by 512 in place of
-# 128. With 1,024 models are twice as large and a third of this is gained again.
+# n mu for each leaf, and the least and the largest number of leaves. On validation
+# parts of covertype and kddcup99 30 is better than 60 by .003 of log-loss on average,
+# and 512 leaves than 256 by .001; protein_casp gains .03 of R2 at epsilon 4 by 512 in
+# place of 128. With 1,024 models are twice as large and gain a third of this again.
 _SIGNAL_OF_A_LEAF, _LEAVES = 30.0, (8.0, 512.0)
 # Values of n mu between which the clip of residuals rises.
 _CLIP_SIGNAL = (1e3, 1e4)

@@ -309,7 +309,7 @@ class CentredStates:
 
     def preconditioner(self, pace: Pace) -> Preconditioner | None:
         norm = self.centring.norm
-        parts = ((features, at / norm, shares) for features, at, shares in self._parts())
+        parts = ((j, centred / norm, shares) for j, centred, shares in self._parts())
         return preconditioner_of(parts, pace)
 
     def features(self) -> list[FloatArray]:
