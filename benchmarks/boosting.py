@@ -262,6 +262,46 @@ def _beyond_linear(values: np.ndarray, first: np.ndarray | None) -> str:
     return "" if first is None else pair((values - first)[:, 0], "+.4f")
 
 
+@benchmark("boosting_optimism", runs=3)
+def optimism() -> Iterator[Line]:
+    """Gains by all trees on the records of the fit and on others, in log-loss.
+
+    Validation parts, zero_out. All trees are kept. The ratio is the difference of the
+    gains over the effective number of parameters.
+    """
+    tables = ("adult", "covertype", "covertype_types", "noisy")
+    for name, epsilon in product(tables, (1.0, 4.0)):
+        yield line(
+            {"data": name, "epsilon": epsilon},
+            "all trees",
+            partial(_optimism, name, epsilon),
+            ("asked", "of others", "parameters", "ratio"),
+            private=True,
+        )
+
+
+def _optimism(name: str, epsilon: float, seed: int) -> list[float]:
+    known, split_of = declared(name), parts(name, seed)
+    n = len(split_of.y_train)
+    facts = Facts(known, epsilon, 1 / n**2, "zero_out", seed)
+    asked, losses = [], []
+
+    def as_asked(gains: Any, shares: Any, n_parameters: float) -> Any:
+        asked.append((float(gains.value[0]), n_parameters))
+        return gains
+
+    with (
+        patch.object(boosting, "without_optimism", as_asked),
+        patch.object(boosting, "helps", return_value=True),
+        patch.object(boosting, "best_share") as share,
+    ):
+        for share.return_value in (0.0, 1.0):
+            model = facts.boosted(columns=known.columns)
+            losses.append(scored(model, split_of, known)[0])
+    (gain, n_parameters), of_others = asked[-1], n * (losses[0] - losses[1])
+    return [gain, of_others, n_parameters, (gain - of_others) / n_parameters]
+
+
 # Tables with many columns, on which it was settled below which ratio columns have no
 # hats, and the largest ratio of a cell with the whole budget.
 _WIDE = ("breast_cancer", "digits", "digits_odd", "kddcup99", "three_of_26")

@@ -129,8 +129,8 @@ max_depth : int or None, default=None
     leaves whose values are mostly noise are shrunk to 0.
 max_interaction : {"mix", 1, 2, None}, default="mix"
     Number of columns that one tree may split on: 1, at most 2, or any number (None).
-    "mix" uses all three in turn, without 1 after a linear model. With 1 and 2 the model
-    has `shape_functions_`.
+    "mix" uses all three in turn, and any number after a linear model. With 1 and 2 the
+    model has `shape_functions_`.
 interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, default=None
     Groups of columns, by name or by position in X, that may share a tree. Columns that
     are in no group form one more group. "pairwise" and "no_interactions" treat each

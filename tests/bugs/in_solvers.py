@@ -106,6 +106,28 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
+        "bands of a linear start assume a preconditioner that no step has",
+        "model",
+        "skdp/ensemble/_linear_start.py",
+        "            preconditioner=preconditioner_of(facts, descent.pace),\n",
+        "",
+        (
+            "tests/ensemble/test_linear_start.py::"
+            "test_steps_of_many_records_are_preconditioned",
+        ),
+    ),
+    Bug(
+        "noise in curvatures counts as parameters of trees",
+        "model",
+        "skdp/ensemble/_releases.py",
+        "found.learned[is_reached] = factor * known",
+        "found.learned[is_reached] = factor * curvature",
+        (
+            "tests/ensemble/test_gains.py::"
+            "test_leaves_without_curvature_have_learned_nothing",
+        ),
+    ),
+    Bug(
         "the error of an exponential is that of half its range",
         "rounding",
         PLAIN,

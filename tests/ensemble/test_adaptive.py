@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from skdp._fit import Progress
 from skdp.ensemble import _adaptive, _gains
 from skdp.ensemble._adaptive import MadeUpRecords
+from skdp.ensemble._linear_start import Curves
 from skdp.ensemble._trees import TreeDraws
 from tests.door import answers_for
 from tests.ensemble.coded import MIXED, codes_of, draw_trees, source_of, targets_of
@@ -54,6 +57,33 @@ def test_a_column_that_changes_predictions_weighs_more():
     assert weights.argmax() == 3
     assert weights[3] > 0.7
     assert weights_of(trees, 0 * values) == pytest.approx([1 / N_COLUMNS] * N_COLUMNS)
+
+
+def test_half_of_a_weight_is_by_the_linear_model_before():
+    trees = draw_trees(MIXED, n_trees=40, max_depth=3, seed=0, interactions=(1,))
+    rng = np.random.default_rng(0)
+    values = 0.05 * rng.normal(size=(40, trees.n_leaves, 1))
+    for t, pool in enumerate(trees.columns):
+        values[t] *= 20 if pool == (3,) else 1
+    steep = [np.zeros((size, 1)) for size in MIXED.n_bins]
+    steep[1][:, 0] = np.linspace(-1, 1, len(steep[1]))
+
+    def weights(tables):
+        curves = SimpleNamespace(at=lambda codes: Curves.at(tables, codes))
+        made_up = MadeUpRecords(MIXED, EVEN, 1, curves)
+        for t, own in enumerate(values):
+            made_up.add(trees[t], own)
+        return made_up.column_weights()
+
+    found = weights(SimpleNamespace(tables=tuple(steep)))
+    by_line = 2 * found - weights_of(trees, values)
+    assert by_line.argmax() == 1
+    assert by_line[1] > 0.8
+    assert found.sum() == pytest.approx(1.0, abs=N_COLUMNS * 2.0**-10)
+    # Owners whose processors round the curves otherwise find the same weights.
+    rounded = [each * (1 + 1e-13) for each in steep]
+    again = weights(SimpleNamespace(tables=tuple(rounded)))
+    assert found.tobytes() == again.tobytes()
 
 
 # ------------------------------------------------------------------------------- draws

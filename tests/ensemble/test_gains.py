@@ -13,9 +13,13 @@ from skdp.ensemble._gains import (
     helps,
     without_optimism,
 )
+from skdp.ensemble._losses import Scale
+from skdp.ensemble._releases import LeafSteps
+from skdp.losses import LogisticLoss
 from skdp.privacy import Budget
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Released
+from skdp.sums._leaves import LeafTerms
 from tests.ensemble.coded import (
     MIXED,
     codes_of,
@@ -83,6 +87,20 @@ def test_the_gain_of_a_share_has_its_share_of_the_optimism():
     assert less[0] > 0
     assert less == pytest.approx(less[0] * np.array(SHARES))
     assert found.deviation == gains.deviation
+
+
+def test_leaves_without_curvature_have_learned_nothing():
+    """Noise alone may not count as parameters, though it limits the steps."""
+    terms, n_leaves = LeafTerms(LogisticLoss(), 0.7, 0.8), 512
+    steps = LeafSteps(terms, 0.1, Scale())
+    rng = np.random.default_rng(0)
+    noise, reached = 30.0, np.ones(n_leaves, dtype=bool)
+    sums, curvature = rng.normal(0, noise, (2, n_leaves, 1))
+    found = steps.next(Released(np.hstack([sums, curvature]), noise, noise), reached)
+    assert np.abs(found.values).max() > 0
+    assert found.learned.mean() < 0.002
+    many = np.hstack([sums, 0.8 * 20 * noise + curvature])
+    assert steps.next(Released(many, noise, noise), reached).learned.mean() > 0.02
 
 
 def test_trees_that_learned_the_sample_are_dropped(monkeypatch):

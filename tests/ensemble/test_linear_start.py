@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +17,17 @@ from skdp import (
     DPQuantileRegressor,
 )
 from skdp.columns import Range
-from skdp.ensemble._linear_start import centred, features_of, shares_or_even
+from skdp.ensemble._linear_start import (
+    LinearStart,
+    centred,
+    features_of,
+    shares_or_even,
+)
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss
 from skdp.losses._classification import weighted
 from skdp.losses._objective import LinearObjective
-from skdp.solvers import _centred_descent
+from skdp.solvers import _centred_descent, _default_rules
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._coded import CodeBasis, CodeSource
 from skdp.tables._memory import MemorySource
@@ -123,7 +129,37 @@ def test_bands_are_about_the_noise_where_there_is_no_signal(monkeypatch):
     assert 0.8 < seen / expected < 1.4, seen / expected
 
 
+def test_steps_of_many_records_are_preconditioned(monkeypatch):
+    """Bands are those of the noise that preconditioned steps make."""
+    monkeypatch.setattr(_default_rules, "_MANY_RECORDS", 1_000)
+    monkeypatch.setattr(_default_rules, "_MOST_STEPS_OF_MANY", 20)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (6_000, 3))
+    y = np.clip(2 * X[:, 0] + rng.normal(size=6_000), -6, 6)
+    found, stated = [], []
+    for seed in range(16):
+        model = regressor(epsilon=8.0, n_estimators=0, random_state=seed)
+        curves = quietly(lambda m=model: m.fit(X, y))._model.boosted.curves
+        found.append(np.stack(curves.tables)[..., 0])
+        stated.append([np.diag(each) for each in curves.covariances])
+    assert model.privacy_.solver_params["linear"]["preconditioning"] > 0
+    found = np.array(found) - np.mean(found, axis=-1, keepdims=True)
+    # The records are the same in all fits, and their sample is in the stated noise.
+    seen, expected = np.var(found, axis=0, ddof=1).mean(), np.mean(stated)
+    assert 0.5 < math.sqrt(seen / expected) < 1.2, math.sqrt(seen / expected)
+
+
 # ---------------------------------------------------------------------------- features
+
+
+@pytest.mark.parametrize(("n", "has_hats"), [(600, False), (6_000, True)])
+def test_columns_have_no_hats_where_noise_is_large(n, has_hats):
+    found = LinearStart.planned(
+        *(LogisticLoss(), n, MIXED, "zero_out"), signal_to_noise=n / 25, share=0.8
+    )
+    sizes = [part.shape[1] for part in found.features]
+    ordered = [j for j, is_ordered in enumerate(MIXED.is_ordered) if is_ordered]
+    assert any(sizes[j] > 2 for j in ordered) == has_hats
 
 
 def test_rows_are_centred_and_of_one_length():
