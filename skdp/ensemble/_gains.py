@@ -95,9 +95,9 @@ def _clip(n_outputs: int) -> float:
 _N_RECORDS = 4096
 # The difference between gains on the records of the fit and on others, over the
 # effective number of parameters. It is below 1 since residuals are clipped and columns
-# depend on each other: .2 to .3 on the kinds of covertype, .4 on adult, .6 on covertype
-# and .9 on noisy (validation parts, epsilon 1 and 4: `python -m benchmarks
-# boosting_optimism`).
+# depend on each other: .1 to .2 on the kinds of covertype, .2 to .5 on adult, .6 to .8
+# on covertype and .6 to .9 on noisy (validation parts, epsilon 1 and 4: `python -m
+# benchmarks boosting_optimism`).
 _OPTIMISM = 0.6
 
 
