@@ -49,9 +49,11 @@ def accuracy(model):
     return model.score(data.X_test, data.y_test)
 
 
-def private():
-    """What all of them fit."""
-    return DPLogisticRegression(0.5, delta=DELTA, columns=columns, classes=[0, 1])
+def private(init=None):
+    """What all of them fit, from a released model or from the beginning."""
+    return DPLogisticRegression(
+        0.5, delta=DELTA, columns=columns, classes=[0, 1], init=init
+    )
 
 
 # %%
@@ -62,6 +64,16 @@ def private():
 alone = [private().fit(*table) for table in owners]
 for (_, y), model in zip(owners, alone, strict=True):
     print(f"{len(y):6d} records alone: accuracy {accuracy(model):.3f}")
+
+# %%
+# One after another
+# -----------------
+# The first owner publishes a model, and each other owner continues the model of the
+# owner before. Nothing but models changes hands, and every owner pays for its records.
+in_turn = None
+for X, y in owners:
+    in_turn = private(init=in_turn).fit(X, y)
+    print(f"{len(y):6d} records more: accuracy {accuracy(in_turn):.3f}")
 
 # %%
 # Together
@@ -91,9 +103,10 @@ folder = Path("demo")
 folder.mkdir(exist_ok=True)
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 names = [f"{len(y)} records alone" for _, y in owners]
-names += ["all, as owners", "all, in one table"]
-heights = [accuracy(model) for model in (*alone, together, pooled)]
-axes.barh(names, heights, color=["0.7"] * len(alone) + ["#1a7f37", "#1f5fa8"])
+names += ["all, one after another", "all, together", "all, in one table"]
+heights = [accuracy(model) for model in (*alone, in_turn, together, pooled)]
+colors = ["0.7"] * len(alone) + ["#8a6d1f", "#1a7f37", "#1f5fa8"]
+axes.barh(names, heights, color=colors)
 constant = max(np.mean(data.y_test), 1 - np.mean(data.y_test))
 axes.axvline(constant, linestyle=":", color="0.3", label="constant")
 axes.set(xlim=(min(constant, *heights) - 0.02, None), xlabel="accuracy, epsilon 0.5")
