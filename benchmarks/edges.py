@@ -70,6 +70,7 @@ CELLS += [
     for epsilon in (0.1, 1.0)
     for base in (0.5, 0.03)
 ]
+CELLS += [Cell(3_000, 20, 0.1, "zero_out", signal=signal) for signal in (0.0, 2.0)]
 CELLS += [
     Cell(5_000, 20, 1.0, width=10.0),
     Cell(5_000, 20, 0.1, width=10.0),
