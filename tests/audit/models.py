@@ -90,7 +90,7 @@ MODELS = {
     "squares": DPLinearRegression(20.0, **BOUNDS),
     "robust": DPRobustClassifier(1.0, **LABELS),
     "counts": DPPoissonRegressor(20.0, **BOUNDS),
-    "amounts": DPGammaRegressor(20.0, target_bounds=(0.1, 1)),
+    "amounts": DPGammaRegressor(50.0, target_bounds=(0.1, 1)),
     "quantiles": DPQuantileRegressor(20.0, **BOUNDS, quantile=0.8),
     "hazards": Survival(20.0, columns=Range(-1, 1), horizon=1.0, n_intervals=2),
     "few features": DPSparseLogisticRegression(20.0, **LABELS, n_nonzero_coefs=2),

@@ -52,7 +52,7 @@ MODELS = {
     "regression": (DPLinearRegression, BOUNDED, 0.03, 3.0),
     "regression, pure": (DPLinearRegression, BOUNDED | {"delta": 0.0}, 0.05, 3.0),
     "counts": (DPPoissonRegressor, {"target_bounds": (0, 1)}, 0.01, 3.0),
-    "amounts": (DPGammaRegressor, {"target_bounds": (0.1, 1)}, 0.01, 3.0),
+    "amounts": (DPGammaRegressor, {"target_bounds": (0.1, 1)}, 0.01, 8.0),
     "quantiles": (DPQuantileRegressor, BOUNDED, 0.01, 3.0),
     "sparse logistic": (DPSparseLogisticRegression, LABELS | FEW, 0.1, 3.0),
     "sparse logistic, k by rule": (DPSparseLogisticRegression, LABELS, 0.1, 3.0),
