@@ -23,6 +23,7 @@ from benchmarks._tables import declared, parts
 from skdp.ensemble import _boosting as boosting
 from skdp.ensemble import _linear_start
 from skdp.ensemble._boosting import NewtonBoosting
+from skdp.ensemble._estimators import _INTERACTIONS_AFTER as _AFTER
 from skdp.ensemble._trees import RandomTrees, TreeDraws
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
@@ -300,6 +301,42 @@ def _optimism(name: str, epsilon: float, seed: int) -> list[float]:
             losses.append(scored(model, split_of, known)[0])
     (gain, n_parameters), of_others = asked[-1], n * (losses[0] - losses[1])
     return [gain, of_others, n_parameters, (gain - of_others) / n_parameters]
+
+
+# Other trees than those of the default after a linear model.
+_TREES: dict[str, Any] = {
+    "default": nullcontext(),
+    "two and all columns": patch.dict(_AFTER, {"mix": (2, None)}),
+    "60 a leaf": patch.object(boosting, "_SIGNAL_OF_A_LEAF", 60.0),
+    "256 leaves": patch.object(boosting, "_LEAVES", (8.0, 256.0)),
+    "counts .003": patch.object(boosting, "_CUTS", 0.003),
+    "counts .08": patch.object(boosting, "_CUTS", 0.08),
+}
+
+
+@benchmark("boosting_trees", runs=2, judged=True)
+def other_trees() -> Iterator[Line]:
+    """Trees after a linear model against other trees: validation parts, zero_out."""
+    tables = ("adult", "covertype", "kddcup99", "protein_casp")
+    for (name, epsilon), method in product(product(tables, (1.0, 4.0)), _TREES):
+        yield line(
+            {"data": name, "epsilon": epsilon},
+            method,
+            partial(_with_other_trees, name, epsilon, method),
+            ("log-loss or R2", "kept"),
+            private=True,
+            judge=_beyond_linear,
+            rival="default",
+        )
+
+
+def _with_other_trees(name: str, epsilon: float, method: str, seed: int) -> list[float]:
+    known, split_of = declared(name), parts(name, seed)
+    facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, "zero_out", seed)
+    model = facts.boosted(columns=known.columns)
+    with _TREES[method]:
+        score = scored(model, split_of, known)[0]
+    return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
 
 
 # Tables with many columns, on which it was settled below which ratio columns have no

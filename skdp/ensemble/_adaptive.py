@@ -3,8 +3,10 @@
 Everything here is post-processing of released values: the trees so far, and the linear
 model before them, are evaluated on made-up records, whose codes are drawn from released
 shares and a public seed. A column whose redrawing changes a prediction much is cut more
-often by the trees to come. The weights are computed in whole numbers and in correctly
-rounded operations, so that several owners find the same weights to the last bit.
+often by the trees to come. Weights by trees are computed in whole numbers and in
+correctly rounded operations, so that several owners find the same weights to the last
+bit. Curves of a linear model may differ in their last bits, so weights by it are
+rounded.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _NOISE = 0.8
 # The largest prediction is this power of 2 in units, in which predictions are whole.
 _BITS = 20
 # Weights by a linear model are multiples of this, so that owners whose processors add
-# in other orders find the same weights.
+# in other orders find the same weights, unless one is nearly halfway between multiples.
 _UNIT = 2.0**-10
 
 

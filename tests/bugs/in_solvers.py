@@ -117,6 +117,17 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
+        "weights of columns by a linear model have the last bits of its curves",
+        "order",
+        "skdp/ensemble/_adaptive.py",
+        "np.rint(weights / _UNIT) * _UNIT",
+        "weights",
+        (
+            "tests/ensemble/test_adaptive.py::"
+            "test_half_of_a_weight_is_by_the_linear_model_before",
+        ),
+    ),
+    Bug(
         "noise in curvatures counts as parameters of trees",
         "model",
         "skdp/ensemble/_releases.py",
@@ -360,6 +371,14 @@ BUGS: list[Bug] = [
         (
             f"{TEST_CENTRED}::test_a_continued_descent_has_the_moments_of_the_model_before",
         ),
+    ),
+    Bug(
+        "bands forget that the clip shortens rows",
+        "model",
+        "skdp/linear_model/_survival.py",
+        "(effects - effects / (self._stretch * centred.factor)) ** 2",
+        "0 * effects",
+        (f"{TEST_SURVIVAL}::test_the_error_of_a_row_is_that_of_its_weights",),
     ),
     Bug(
         "the gate expects noise in rows longer than they are",

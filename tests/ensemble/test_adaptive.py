@@ -28,6 +28,16 @@ def weights_of(trees, values, n_outputs=1):
     return made_up.column_weights()
 
 
+def trees_of_column_3():
+    """Trees of one column each, and values that are large for one column."""
+    trees = draw_trees(MIXED, n_trees=40, max_depth=3, seed=0, interactions=(1,))
+    rng = np.random.default_rng(0)
+    values = 0.05 * rng.normal(size=(40, trees.n_leaves, 1))
+    for t, pool in enumerate(trees.columns):
+        values[t] *= 20 if pool == (3,) else 1
+    return trees, values
+
+
 # ----------------------------------------------------------------------------- weights
 
 
@@ -48,11 +58,7 @@ def test_weights_add_up_and_leave_every_column_a_chance(size, n_outputs):
 
 
 def test_a_column_that_changes_predictions_weighs_more():
-    trees = draw_trees(MIXED, n_trees=40, max_depth=3, seed=0, interactions=(1,))
-    rng = np.random.default_rng(0)
-    values = 0.05 * rng.normal(size=(40, trees.n_leaves, 1))
-    for t, pool in enumerate(trees.columns):
-        values[t] *= 20 if pool == (3,) else 1
+    trees, values = trees_of_column_3()
     weights = weights_of(trees, values)
     assert weights.argmax() == 3
     assert weights[3] > 0.7
@@ -60,11 +66,7 @@ def test_a_column_that_changes_predictions_weighs_more():
 
 
 def test_half_of_a_weight_is_by_the_linear_model_before():
-    trees = draw_trees(MIXED, n_trees=40, max_depth=3, seed=0, interactions=(1,))
-    rng = np.random.default_rng(0)
-    values = 0.05 * rng.normal(size=(40, trees.n_leaves, 1))
-    for t, pool in enumerate(trees.columns):
-        values[t] *= 20 if pool == (3,) else 1
+    trees, values = trees_of_column_3()
     steep = [np.zeros((size, 1)) for size in MIXED.n_bins]
     steep[1][:, 0] = np.linspace(-1, 1, len(steep[1]))
 
@@ -80,8 +82,10 @@ def test_half_of_a_weight_is_by_the_linear_model_before():
     assert by_line.argmax() == 1
     assert by_line[1] > 0.8
     assert found.sum() == pytest.approx(1.0, abs=N_COLUMNS * 2.0**-10)
-    # Owners whose processors round the curves otherwise find the same weights.
-    rounded = [each * (1 + 1e-13) for each in steep]
+    # Owners whose processors round the curves otherwise find the same weights. Here
+    # curves differ by more than that, and some of them fall on another whole number.
+    rng = np.random.default_rng(0)
+    rounded = [each + 3e-7 * rng.uniform(-1, 1, each.shape) for each in steep]
     again = weights(SimpleNamespace(tables=tuple(rounded)))
     assert found.tobytes() == again.tobytes()
 
