@@ -48,8 +48,9 @@ from benchmarks._tables import (
 from skdp import TableEncoder, forecast
 from skdp.linear_model import Forecast
 from skdp.losses import SoftmaxLoss
-from skdp.solvers import _centred_rows as gate
+from skdp.preprocessing import _blocks as blocks
 from skdp.solvers import _default_rules as rules
+from skdp.solvers import _run_noise as gate
 from skdp.solvers._centred_rows import Numbers, States
 
 # Tables on which the constants were settled, and tables on which nothing was settled.
@@ -374,6 +375,36 @@ def _reported(measured: list[Measured]) -> Iterator[str]:
         now = [_over_constant(name, chosen, seed) for seed in runs if chosen]
         shown = np.mean(now) if now else shipped
         yield f"| {name} | {_named(chosen)} | {shipped:.4f} | {shown:.4f} |"
+
+
+# ------------------------------------------------------------- states of a curve
+
+# Tables of 400 to 16,000 records.
+_SMALL = (*(name for name in OTHERS if name != "covertype_types"), "ccpp")
+_SMALL = (*_SMALL, "wine_quality_white")
+_INTERVALS = (16, 8, 4)
+
+
+@benchmark("least_intervals", runs=12)
+def intervals() -> Iterator[Line]:
+    """Losses by the least number of intervals between the states of a curve."""
+    for name, epsilon, adjacency in product(_SMALL, EPSILONS, ADJACENCIES):
+        cell = Cell(name, 0, epsilon, adjacency)
+        yield line(
+            cell.place,
+            "default",
+            partial(_by_intervals, cell),
+            tuple(f"{count} intervals" for count in _INTERVALS),
+            private=True,
+        )
+
+
+def _by_intervals(cell: Cell, seed: int) -> list[float]:
+    found = []
+    for count in _INTERVALS:
+        with patch.object(blocks, "_LEAST_INTERVALS", count):
+            found.append(fitted(cell, seed)[0])
+    return found
 
 
 # ------------------------------------------------------------------------ rows of norm

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,6 +273,8 @@ def state_variances(
     margins: Iterable[FloatArray],
     noise: NoiseOfRun,
     norm: float = 1.0,
+    *,
+    long_rows: Literal["clipped", "weighted"] = "clipped",
 ) -> NoiseVariances:
     """Variance of a prediction in each state if the weights are pure noise.
 
@@ -290,6 +292,8 @@ def state_variances(
     noise : NoiseOfRun
     norm : float, default=1.0
         Clip of the rows, in units of the features.
+    long_rows : {"clipped", "weighted"}, default="clipped"
+        Whether rows longer than 1 are clipped, or count less in gradient sums.
     """
     found = []
     for centred, shares in zip(parts, margins, strict=True):
@@ -297,7 +301,7 @@ def state_variances(
         found.append((spread, turned))
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
     spreads = np.concatenate([spread for spread, _ in found]) / norm**2
-    variances, _, deviation = _of_noise(spreads, noise)
+    variances, _, deviation = _of_noise(spreads, noise, long_rows)
     split = np.split(variances.sum(axis=1), ends)
     each = [turned**2 @ v for (_, turned), v in zip(found, split, strict=True)]
     return NoiseVariances(np.concatenate(each), deviation, _DEVIATIONS)
@@ -319,7 +323,7 @@ def variance_in_directions(spreads: FloatArray, noise: NoiseOfRun) -> NoiseVaria
 
 
 def _of_noise(
-    spreads: FloatArray, noise: NoiseOfRun
+    spreads: FloatArray, noise: NoiseOfRun, long_rows: str = "clipped"
 ) -> tuple[FloatArray, float, float]:
     """Variances of weights that are noise, and of the mean square of a prediction.
 
@@ -332,6 +336,10 @@ def _of_noise(
         Standard deviation of the mean square from fit to fit, over its mean.
     """
     shares, unit = clipped(spreads)
+    if long_rows == "weighted":
+        # A row of length r > 1 has the weight 1 / r, so that curvature falls by the
+        # root of what it falls by where rows are clipped.
+        shares, unit = math.sqrt(unit) * shares, math.sqrt(unit)
     variances = noise.variance(shares, unit)
     energies = shares[:, None] * variances
     mean = float(energies.sum())

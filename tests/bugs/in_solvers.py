@@ -117,6 +117,17 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
+        "the gate of a linear start takes long rows as clipped",
+        "model",
+        "skdp/ensemble/_linear_start.py",
+        'long_rows="weighted"',
+        'long_rows="clipped"',
+        (
+            "tests/ensemble/test_linear_start.py::"
+            "test_noise_alone_passes_the_gate_at_a_ratio_near_1",
+        ),
+    ),
+    Bug(
         "weights of columns by a linear model have the last bits of its curves",
         "order",
         "skdp/ensemble/_adaptive.py",

@@ -11,6 +11,7 @@ import pytest
 
 from skdp import (
     DPGammaRegressor,
+    DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPLinearRegression,
     DPPoissonRegressor,
@@ -127,6 +128,24 @@ def test_bands_are_about_the_noise_where_there_is_no_signal(monkeypatch):
         told.append([np.sqrt(np.diag(each)) for each in curves.covariances])
     seen, expected = (np.sqrt(np.mean(np.square(each))) for each in (found, told))
     assert 0.8 < seen / expected < 1.4, seen / expected
+
+
+def test_noise_alone_passes_the_gate_at_a_ratio_near_1(monkeypatch):
+    """With rows that are long and count less; 0.58 if they were taken as clipped."""
+    ratios = []
+
+    def refuse(ratio, margin):
+        ratios.append(ratio)
+        return 0.0
+
+    monkeypatch.setattr(_centred_descent, "kept_share", refuse)
+    X = np.random.default_rng(0).uniform(-1, 1, (4_000, 30))
+    known = {"columns": Range(-1, 1), "classes": [0, 1], "n_estimators": 0}
+    for seed in range(24):
+        y = np.random.default_rng(seed).integers(0, 2, len(X))
+        model = DPGradientBoostingClassifier(4.0, random_state=seed, **known)
+        quietly(lambda m=model, y=y: m.fit(X, y))
+    assert 0.66 < np.mean(ratios) < 1.1, np.mean(ratios)
 
 
 def test_steps_of_many_records_are_preconditioned(monkeypatch):
