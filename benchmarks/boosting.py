@@ -17,9 +17,17 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
-from benchmarks._models import Facts, quietly_fitted, scored
-from benchmarks._runner import Line, benchmark, line, pair
-from benchmarks._tables import declared, parts
+from benchmarks._models import Constant, Facts, quietly_fitted, scored
+from benchmarks._runner import (
+    Line,
+    Measured,
+    at_hand,
+    benchmark,
+    line,
+    mean_and_error,
+    pair,
+)
+from benchmarks._tables import DECLARED, declared, parts, table
 from skdp.ensemble import _boosting as boosting
 from skdp.ensemble import _linear_start
 from skdp.ensemble._boosting import NewtonBoosting
@@ -337,6 +345,54 @@ def _with_other_trees(name: str, epsilon: float, method: str, seed: int) -> list
     with _TREES[method]:
         score = scored(model, split_of, known)[0]
     return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
+
+
+# What boosting may lose, of log-loss and of R2.
+_MAY_LOSE = {True: 0.003, False: 0.005}
+
+
+@benchmark("boosting_behind", runs=16, closing=lambda found: _reported(found))
+def behind() -> Iterator[Line]:
+    """Boosting beside a linear model and the exact constant, on validation parts.
+
+    Runs differ in the records of both parts and in the noise. A loss is a log-loss, or
+    1 - R2.
+    """
+    for name in at_hand(DECLARED, table):
+        for epsilon, adjacency in product(_EPSILONS, ADJACENCIES):
+            yield line(
+                {"data": name, "epsilon": epsilon, "adjacency": adjacency},
+                "boosting",
+                partial(_beside, name, epsilon, adjacency),
+                ("boosting", "linear", "constant"),
+                private=True,
+            )
+
+
+def _beside(name: str, epsilon: float, adjacency: str, seed: int) -> list[float]:
+    known, split_of = declared(name), parts(name, seed)
+    facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, adjacency, seed)
+    models = facts.boosted, facts.dense
+    found = [scored(m(columns=known.columns), split_of, known)[0] for m in models]
+    found.append(scored(Constant(known), split_of, known)[0])
+    return [1 - score for score in found] if known.classes is None else found
+
+
+def _reported(measured: list[Measured]) -> Iterator[str]:
+    """How far boosting is behind the better of the others, and in how many cells."""
+    yield "| data | epsilon | adjacency | behind by | |\n|---|---|---|---|---|"
+    kinds = []
+    for each, values in measured:
+        others = values[:, 1 + int(values[:, 1:].mean(axis=0).argmin())]
+        gap, error = mean_and_error(values[:, 0] - others)
+        limit = _MAY_LOSE[declared(each.place["data"]).classes is not None]
+        kinds.append(
+            "" if gap <= limit else "?" if gap <= limit + 2 * error else "MORE"
+        )
+        place = " | ".join(map(str, each.place.values()))
+        yield f"| {place} | {gap:+.4f} ± {error:.4f} | {kinds[-1]} |"
+    counts = (kinds.count(kind) for kind in ("", "?", "MORE"))
+    yield "\n{} within the limit, {} within two errors of it, {} beyond".format(*counts)
 
 
 # Tables with many columns, on which it was settled below which ratio columns have no
