@@ -65,6 +65,8 @@ def settings_of(benchmark: Benchmark, texts: Iterable[str]) -> dict[str, Any]:
         if key not in known:
             raise SystemExit(f"{benchmark.name} takes {known or 'nothing'}: {text!r}")
         kind = type(known[key])
+        if kind is bool and value not in ("True", "False"):
+            raise SystemExit(f"{key} must be True or False. Got {value!r}.")
         found[key] = value == "True" if kind is bool else kind(value)
     return found
 

@@ -347,6 +347,67 @@ def _with_other_trees(name: str, epsilon: float, method: str, seed: int) -> list
     return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
 
 
+# Cells with n mu of 15 to 50 (35 to 110 with ten labels): table, records, relation,
+# epsilon.
+_WEAK = (
+    ("breast_cancer", 0, "zero_out", 0.3),
+    ("breast_cancer", 0, "replace_one", 0.3),
+    ("breast_cancer", 0, "replace_one", 1.0),
+    ("digits_odd", 0, "zero_out", 0.1),
+    ("digits_odd", 0, "replace_one", 0.1),
+    ("digits_odd", 0, "replace_one", 0.3),
+    ("digits", 0, "zero_out", 0.3),
+    ("digits", 0, "replace_one", 0.3),
+    ("wine_quality_white", 0, "replace_one", 0.1),
+    ("ccpp", 2_000, "replace_one", 0.1),
+    ("ccpp", 1_000, "replace_one", 0.3),
+    ("protein_casp", 1_200, "replace_one", 0.3),
+    ("adult", 1_000, "zero_out", 0.1),
+    ("kddcup99", 2_000, "replace_one", 0.1),
+    ("covertype", 2_000, "replace_one", 0.1),
+    ("covertype_types", 3_000, "zero_out", 0.1),
+)
+
+
+@benchmark("boosting_alone", runs=16, judged=True)
+def alone(permuted: bool = False) -> Iterator[Line]:
+    """Trees after a constant against the constant, where there is no linear model.
+
+    Validation parts; with `permuted` the targets of the fit have nothing to do with the
+    columns.
+    """
+    for name, n, adjacency, epsilon in _WEAK:
+        for method, ratio in {"constant": 1.0, "trees": boosting._ALONE}.items():
+            cell = (name, n, adjacency, epsilon, permuted, ratio)
+            yield line(
+                {"data": name, "epsilon": epsilon, "adjacency": adjacency},
+                method,
+                partial(_alone, *cell),
+                ("R2" if declared(name).classes is None else "log-loss",),
+                private=True,
+                judge=_beyond_linear,
+                rival="constant",
+            )
+
+
+def _alone(
+    name: str,
+    n: int,
+    adjacency: str,
+    epsilon: float,
+    is_permuted: bool,
+    ratio: float,
+    seed: int,
+) -> list[float]:
+    known, split_of = declared(name), parts(name, seed, n_train=n)
+    y = split_of.y_train
+    if is_permuted:
+        split_of = split_of._replace(y_train=np.random.default_rng(seed).permutation(y))
+    facts = Facts(known, epsilon, 1 / len(y) ** 2, adjacency, seed)
+    with patch.object(boosting, "_ALONE", ratio):
+        return [scored(facts.boosted(columns=known.columns), split_of, known)[0]]
+
+
 # What boosting may lose, of log-loss and of R2.
 _MAY_LOSE = {True: 0.003, False: 0.005}
 

@@ -211,3 +211,13 @@ def test_settings_have_the_kinds_of_their_defaults(toy):
     }
     with pytest.raises(SystemExit, match="toy takes"):
         command.settings_of(benchmark, ["colour=red"])
+
+
+def test_a_setting_that_is_true_or_false_takes_nothing_else():
+    def lines(permuted=False):
+        return iter(())
+
+    benchmark = Benchmark("toy", "a toy", lines)
+    assert command.settings_of(benchmark, ["permuted=True"]) == {"permuted": True}
+    with pytest.raises(SystemExit, match="permuted must be True or False. Got '1'"):
+        command.settings_of(benchmark, ["permuted=1"])

@@ -144,17 +144,17 @@ class GradientBoosting(FittedTrees, ContinuesModel):
         own = {name: getattr(self, name) for name in self._own}
         return named_booster(self.solver, self.solver_params, own)
 
-    def _interactions(self) -> Sequence[int | None]:
+    def _interactions(self, known: dict[Any, Sequence[int | None]]) -> Any:
+        """Numbers of columns of trees in turn, from a dict by `max_interaction`."""
         given = self.max_interaction
         is_key = given is None or isinstance(given, (str, Integral))
-        if not is_key or isinstance(given, bool) or given not in _INTERACTIONS:
+        if not is_key or isinstance(given, bool) or given not in known:
             raise ValueError(
                 "The 'max_interaction' parameter must be 'mix', 1, 2 or None. Got "
                 f"{given!r}. Use 1 or 2 for a model whose shapes can be looked at, "
                 "None for trees of all columns, 'mix' for all three in turn."
             )
-        is_after = self._init() == "linear"
-        return (_INTERACTIONS_AFTER if is_after else _INTERACTIONS)[given]
+        return known[given]
 
     def _init(self) -> Init:
         """Start of the trees; without noise a linear model's share falls to 0."""
@@ -182,7 +182,8 @@ class GradientBoosting(FittedTrees, ContinuesModel):
             n_features=n_features,
             columns=bins,
             adjacency=relation_for(self.adjacency, self.privacy_unit),
-            interactions=self._interactions(),
+            interactions=self._interactions(_INTERACTIONS),
+            interactions_after=self._interactions(_INTERACTIONS_AFTER),
             init=self._init(),
         )
 
@@ -303,7 +304,7 @@ class GradientBoosting(FittedTrees, ContinuesModel):
         """Checked parameters, users and codes; nothing is spent."""
         budget = self._check_privacy_params()
         self._named()
-        self._interactions()
+        self._interactions(_INTERACTIONS)
         users = table.users(self, budget)
         return budget, users, read_to_fit(self, table)
 

@@ -46,7 +46,9 @@ class BoostingTask:
     columns : CodedColumns
     adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
     interactions : sequence of int or None, default=(1, 2, None)
-        Most columns that each tree may cut, in turn; None: all of them.
+        Most columns that each tree after a constant may cut, in turn; None: all.
+    interactions_after : sequence of int or None, default=(1, 2, None)
+        The same for trees that continue a linear model.
     groups : sequence of sequences of int or None, default=None
         The columns of a tree are all of one group; None: one group of all.
     init : {"constant", "linear"}, default="constant"
@@ -63,6 +65,7 @@ class BoostingTask:
     columns: CodedColumns
     adjacency: TableRelation
     interactions: Sequence[int | None] = MIX
+    interactions_after: Sequence[int | None] = MIX
     groups: Sequence[Sequence[int]] | None = None
     init: Init = "constant"
     seed: int = 0

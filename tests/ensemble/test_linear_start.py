@@ -84,6 +84,33 @@ def test_with_next_to_nothing_there_is_a_constant(kind):
         assert np.ptp(raw_of(model, X), axis=0).max() == 0
 
 
+@pytest.mark.parametrize(
+    ("loss", "n", "grows"),
+    [
+        ("squared_error", 150, False),
+        ("squared_error", 400, True),
+        ("squared_error", 1_500, False),
+        ("gamma", 1_000, False),
+    ],
+)
+def test_where_noise_hides_weights_trees_begin_at_a_constant(loss, n, grows):
+    """At n mu of 12, 31, 115 and 77; weights need 50, or 100 for amounts."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n, 3)), rng.uniform(0.5, 3.0, n)
+    model = DPGradientBoostingRegressor(
+        loss=loss,
+        epsilon=0.3,
+        delta=1e-6,
+        adjacency="zero_out",
+        columns=Range(-1, 1),
+        target_bounds=(0.1, 5),
+        random_state=3,
+    )
+    quietly(lambda: model.fit(X, y))
+    assert (model.privacy_.solver_params["n_estimators"] > 0) == grows
+    assert (model._model.boosted.curves is None) == (n < 1_500)
+
+
 LINEAR = {
     "squared_error": (DPLinearRegression, {}),
     "poisson": (DPPoissonRegressor, {}),
