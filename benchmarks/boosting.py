@@ -383,7 +383,7 @@ def alone(permuted: bool = False) -> Iterator[Line]:
                 {"data": name, "epsilon": epsilon, "adjacency": adjacency},
                 method,
                 partial(_alone, *cell),
-                ("R2" if declared(name).classes is None else "log-loss",),
+                ("log-loss or R2",),
                 private=True,
                 judge=_beyond_linear,
                 rival="constant",

@@ -215,10 +215,11 @@ _MEAN_SIGNAL = 45.0
 # in seven of thirteen cells, and a trial costs at most .0012 in the others.
 _WORTH_GROWING = 40.0
 # The n mu from which trees are grown after a constant, over the n mu below which there
-# is no linear model. On validation parts of 16 cells with a ratio from 0.3 to 1 (`python
-# -m benchmarks boosting_alone`) trees gain .08 of log-loss or R2 on average, .5 at most,
-# and lose .004 at most. Where targets are permuted they lose .002 on average, and .011
-# at most. Below 0.3 they gain nothing. Amounts lose .03 of deviance in hostile cells.
+# is no linear model. On validation parts of 16 cells with a ratio from 0.3 to 1
+# (`python -m benchmarks boosting_alone`) trees gain .08 of log-loss or R2 on average,
+# .5 at most, and lose .004 at most. Where targets are permuted they lose .002 on
+# average, and .011 at most. Below 0.3 they gain nothing. Amounts lose .03 of deviance
+# in hostile cells.
 _ALONE = 0.3
 # n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
