@@ -34,6 +34,7 @@ from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._estimators import _INTERACTIONS_AFTER as _AFTER
 from skdp.ensemble._trees import RandomTrees, TreeDraws
 from skdp.privacy.accounting._calibrate import Budget
+from skdp.solvers import _centred_descent, _run_noise
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 
 _TABLE = "adult"
@@ -406,6 +407,56 @@ def _alone(
     facts = Facts(known, epsilon, 1 / len(y) ** 2, adjacency, seed)
     with patch.object(boosting, "_ALONE", ratio):
         return [scored(facts.boosted(columns=known.columns), split_of, known)[0]]
+
+
+@benchmark("boosting_gate", runs=10)
+def gate() -> Iterator[Line]:
+    """Weights of pure noise over what the gate expects: permuted targets, zero_out.
+
+    The ratio in the linear model before trees if long rows count as weighted, as they
+    are; its stated deviation; and the ratio if they count as clipped. nan: there is no
+    linear model.
+    """
+    for name in at_hand(DECLARED, table):
+        for epsilon in _EPSILONS[1:]:
+            yield line(
+                {"data": name, "epsilon": epsilon},
+                "linear start",
+                partial(_passed, name, epsilon),
+                ("weighted", "stated deviation", "clipped"),
+                private=True,
+            )
+
+
+def _passed(name: str, epsilon: float, seed: int) -> list[float]:
+    weighted, margin = _ratio_of_noise(name, epsilon, seed, {})
+    clipped, _ = _ratio_of_noise(name, epsilon, seed, {"are_weighted": False})
+    return [weighted, margin / _run_noise._DEVIATIONS, clipped]
+
+
+def _ratio_of_noise(
+    name: str, epsilon: float, seed: int, change: dict[str, Any]
+) -> tuple[float, float]:
+    """The gate's ratio, and what it subtracts."""
+    known, split_of = declared(name), parts(name, seed)
+    y = np.random.default_rng(seed).permutation(split_of.y_train)
+    facts = Facts(known, epsilon, 1 / len(y) ** 2, "zero_out", seed)
+    seen = [(math.nan, math.nan)]
+
+    def kept(ratio: float, margin: float) -> float:
+        seen.append((ratio, margin))
+        return 0.0
+
+    def variances(*args: Any, **given: Any) -> Any:
+        return _run_noise.state_variances(*args, **{**given, **change})
+
+    with (
+        patch.object(_centred_descent, "kept_share", kept),
+        patch.object(_linear_start, "state_variances", variances),
+    ):
+        model = facts.boosted(columns=known.columns, n_estimators=0)
+        quietly_fitted(model, split_of.X_train, y)
+    return seen[-1]
 
 
 # What boosting may lose, of log-loss and of R2.

@@ -144,7 +144,9 @@ class GradientBoosting(FittedTrees, ContinuesModel):
         own = {name: getattr(self, name) for name in self._own}
         return named_booster(self.solver, self.solver_params, own)
 
-    def _interactions(self, known: dict[Any, Sequence[int | None]]) -> Any:
+    def _interactions(
+        self, known: dict[Any, Sequence[int | None]]
+    ) -> Sequence[int | None]:
         """Numbers of columns of trees in turn, from a dict by `max_interaction`."""
         given = self.max_interaction
         is_key = given is None or isinstance(given, (str, Integral))

@@ -240,7 +240,7 @@ class LinearStart:
         """
         basis = centred(self.features, margins)
         objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
-        variances = partial(state_variances, basis.parts, margins, long_rows="weighted")
+        variances = partial(state_variances, basis.parts, margins, are_weighted=True)
         descent, share, start = self.descent, self.share, None
         if before is not None and self.rest is not None:
             descent, share = self.rest, self.share + self.rest_share

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -274,7 +274,7 @@ def state_variances(
     noise: NoiseOfRun,
     norm: float = 1.0,
     *,
-    long_rows: Literal["clipped", "weighted"] = "clipped",
+    are_weighted: bool = False,
 ) -> NoiseVariances:
     """Variance of a prediction in each state if the weights are pure noise.
 
@@ -292,8 +292,9 @@ def state_variances(
     noise : NoiseOfRun
     norm : float, default=1.0
         Clip of the rows, in units of the features.
-    long_rows : {"clipped", "weighted"}, default="clipped"
-        Whether rows longer than 1 are clipped, or count less in gradient sums.
+    are_weighted : bool, default=False
+        Whether rows longer than 1 count less in gradient sums; otherwise they are
+        clipped.
     """
     found = []
     for centred, shares in zip(parts, margins, strict=True):
@@ -301,7 +302,7 @@ def state_variances(
         found.append((spread, turned))
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
     spreads = np.concatenate([spread for spread, _ in found]) / norm**2
-    variances, _, deviation = _of_noise(spreads, noise, long_rows)
+    variances, _, deviation = _of_noise(spreads, noise, are_weighted)
     split = np.split(variances.sum(axis=1), ends)
     each = [turned**2 @ v for (_, turned), v in zip(found, split, strict=True)]
     return NoiseVariances(np.concatenate(each), deviation, _DEVIATIONS)
@@ -323,7 +324,7 @@ def variance_in_directions(spreads: FloatArray, noise: NoiseOfRun) -> NoiseVaria
 
 
 def _of_noise(
-    spreads: FloatArray, noise: NoiseOfRun, long_rows: str = "clipped"
+    spreads: FloatArray, noise: NoiseOfRun, are_weighted: bool = False
 ) -> tuple[FloatArray, float, float]:
     """Variances of weights that are noise, and of the mean square of a prediction.
 
@@ -336,7 +337,7 @@ def _of_noise(
         Standard deviation of the mean square from fit to fit, over its mean.
     """
     shares, unit = clipped(spreads)
-    if long_rows == "weighted":
+    if are_weighted:
         # A row of length r > 1 has the weight 1 / r, so that curvature falls by the
         # root of what it falls by where rows are clipped.
         shares, unit = math.sqrt(unit) * shares, math.sqrt(unit)

@@ -120,8 +120,8 @@ BUGS: list[Bug] = [
         "the gate of a linear start takes long rows as clipped",
         "model",
         "skdp/ensemble/_linear_start.py",
-        'long_rows="weighted"',
-        'long_rows="clipped"',
+        "are_weighted=True",
+        "are_weighted=False",
         (
             "tests/ensemble/test_linear_start.py::"
             "test_noise_alone_passes_the_gate_at_a_ratio_near_1",
