@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -49,5 +50,18 @@ def _by(
     ends = [n_rows * i // n_runs for i in range(n_runs + 1)]
     if n_threads == 1:
         return [work(*run) for run in pairwise(ends)]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, ends[:-1], ends[1:]))
+    runs = [_threads(n_threads).submit(work, *run) for run in pairwise(ends)]
+    try:
+        return [run.result() for run in runs]
+    finally:
+        wait(runs)  # also if one fails: others write to arrays of the caller
+
+
+@cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    """Threads that are kept: new ones often start on the processor of their parent."""
+    return ThreadPoolExecutor(count, "skdp")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -57,3 +58,34 @@ def test_runs_are_in_order(n_threads, eight):
     # Where blocks end depends on the number of rows only.
     ends = by_blocks(lambda *run: run, 200_000)
     assert [last - first for first, last in ends] == [50_000] * 4
+
+
+def test_nothing_runs_after_an_error():
+    ended = []
+
+    def work(first, last):
+        if first == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.05)
+        ended.append(first)
+
+    with pytest.raises(KeyboardInterrupt):
+        by_runs(work, 4, 4)
+    assert sorted(ended) == [1, 2, 3]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_forked_process_has_threads():
+    # In a process without other threads, which may hold locks at a fork.
+    code = (
+        "import os\n"
+        "from threading import Barrier\n"
+        "from skdp._row_threads import by_runs\n"
+        "both = Barrier(2)\n"
+        "assert len(by_runs(lambda *run: both.wait(), 10, 2)) == 2\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    os._exit(len(by_runs(lambda *run: both.wait(), 10, 2)))\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
