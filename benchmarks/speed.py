@@ -389,7 +389,7 @@ def _boosting(scale: float) -> Iterator[Line]:
                 f"{n:,} x {d}",
                 f"HistGradientBoosting, {leaves} leaves",
                 partial(_both_trees, n, d, trees, init, leaves),
-                most_runs=1,
+                most_runs=5,
             )
 
     # Time against trees and rows, in the time of the fewest of both.

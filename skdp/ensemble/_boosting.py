@@ -522,12 +522,14 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             released = asking.ask("counts", counts)
             margins = margins_of(counts, released, task.n_samples)
             shares = shares_of(task.columns, counts, released)
-        found, every = None, shares_or_even(task.columns, margins)
+        found, rows = None, None
         if self.linear is not None:
-            part = asking.part("linear", partial(self.linear.view, every))
-            found = self.linear.run(part, every, base, progress)
+            rows = self.linear.rows(shares_or_even(task.columns, margins))
+            found = self.linear.run(
+                asking.part("linear", rows.view), rows, base, progress
+            )
             start = found.constant
-            curves = self.linear.curves(every, found, self.linear.share)
+            curves = self.linear.curves(rows, found, self.linear.share)
         start = self._weighted(task, start)
         first = without_trees(task.columns, start, curves)
         if task.before is not None:
@@ -539,13 +541,12 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         view = None if curves is None else first.before
         if asking.has("trial"):
             gain = growth.grow(asking.part("trial", view), self.n_tried, (1.0,))
-            if not helps(gain) and self.linear is not None:
-                more = partial(self.linear.view, every)
-                rest = asking.part("trees", more, instead=True)
-                found = self.linear.run(rest, every, base, progress, found)
+            if not helps(gain) and self.linear is not None and rows is not None:
+                rest = asking.part("trees", rows.view, instead=True)
+                found = self.linear.run(rest, rows, base, progress, found)
                 start = self._weighted(task, found.constant)
                 share = self.linear.share + self.linear.rest_share
-                curves = self.linear.curves(every, found, share)
+                curves = self.linear.curves(rows, found, share)
                 return replace(first, start=start, curves=curves, shrinkage=0.0)
         part = asking.part("trees", view)
         gain = growth.grow(part, self.n_estimators - self.n_tried)

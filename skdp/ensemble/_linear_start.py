@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,13 @@ from skdp.privacy.release._plan import Part
 from skdp.solvers._centred_descent import Descended, GatedDescent, Start, share_of
 from skdp.solvers._centred_rows import preconditioner_of
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
-from skdp.solvers._run_noise import effect_noise, leading, state_variances
+from skdp.solvers._run_noise import (
+    Principal,
+    effect_noise,
+    leading,
+    principal,
+    state_variances,
+)
 from skdp.solvers._target_base import Base
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
 from skdp.tables._columns import Range
@@ -85,6 +91,31 @@ class Curves:
         ends = np.cumsum([len(table) for table in self.tables])
         starts = np.concatenate([[0], ends]).astype(np.int64)
         return added_up(np.ascontiguousarray(codes), starts, self.tables)
+
+
+@dataclass(frozen=True, eq=False)
+class CentredCodes:
+    """Features of codes, centred by released shares.
+
+    Parameters
+    ----------
+    basis : CodeBasis
+    margins : tuple of ndarray of float64 of shape (n_codes,)
+        Released share of each code of each column.
+    """
+
+    basis: CodeBasis
+    margins: tuple[FloatArray, ...]
+
+    @cached_property
+    def principal(self) -> list[Principal]:
+        """Principal directions of each column's features."""
+        pairs = zip(self.basis.parts, self.margins, strict=True)
+        return [principal(*pair) for pair in pairs]
+
+    def view(self, source: Source) -> CodeSource:
+        """Coded records as rows."""
+        return CodeSource(source, self.basis)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,14 +243,14 @@ class LinearStart:
         both = [self.descent] if self.rest is None else [self.descent, self.rest]
         return max(descent.sensitivity(self.objective) for descent in both)
 
-    def view(self, margins: tuple[FloatArray, ...], source: Source) -> CodeSource:
-        """Coded records as rows."""
-        return CodeSource(source, centred(self.features, margins))
+    def rows(self, margins: tuple[FloatArray, ...]) -> CentredCodes:
+        """Rows of codes, centred by released shares of the codes of each column."""
+        return CentredCodes(centred(self.features, margins), margins)
 
     def run(
         self,
         answers: Answers,
-        margins: tuple[FloatArray, ...],
+        rows: CentredCodes,
         base: Base,
         progress: Progress,
         before: Descended | None = None,
@@ -229,44 +260,40 @@ class LinearStart:
         Parameters
         ----------
         answers : Answers
-            Answers of the part, over records in the form of `view`.
-        margins : tuple of ndarray of float64 of shape (n_codes,)
-            Released shares of the codes of each column.
+            Answers of the part, over records in the form of ``rows.view``.
+        rows : CentredCodes
         base : Base
             Released location of the targets.
         progress : Progress
         before : Descended or None, default=None
             The first part of the descent, before its rest.
         """
-        basis = centred(self.features, margins)
-        objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
-        variances = partial(state_variances, basis.parts, margins, are_weighted=True)
+        norm = max(rows.basis.norm, 1.0)
+        objective = replace(self.objective, product_norm=norm)
+        variances = partial(state_variances, rows.principal, are_weighted=True)
         descent, share, start = self.descent, self.share, None
         if before is not None and self.rest is not None:
             descent, share = self.rest, self.share + self.rest_share
         if self.before is not None:
             start = replace(self.before.start, share=self._learned(share))
-        ends = np.cumsum([part.shape[1] for part in basis.parts])
-        columns = np.split(np.arange(ends[-1]), ends[:-1])
-        facts = zip(columns, basis.parts, margins, strict=True)
+        ends = np.cumsum([part.shape[1] for part in rows.basis.parts])
+        features = np.split(np.arange(ends[-1]), ends[:-1])
+        facts = zip(features, rows.principal, strict=True)
         return descent.run(
             *(answers, objective, base, variances, progress, before, start),
-            directions=leading(basis.parts, margins),
+            directions=leading(rows.principal),
             preconditioner=preconditioner_of(facts, descent.pace),
         )
 
-    def curves(
-        self, margins: tuple[FloatArray, ...], found: Descended, share: float
-    ) -> Curves:
+    def curves(self, rows: CentredCodes, found: Descended, share: float) -> Curves:
         """The weights, found with this share of mu, as one curve for each column."""
-        basis = centred(self.features, margins)
-        noise = effect_noise(basis.parts, margins, found.noise)
+        noise = effect_noise(rows.principal, found.noise)
         covariances = tuple(found.kept**2 * each @ each.T for each in noise.deviations)
         information = share * (found.kept * self.signal_to_noise) ** 2
         if self.before is not None:
             information += self.before.information
         return Curves(
-            basis.tables(found.weights),
+            rows.basis.tables(found.weights),
             covariances,
             noise.alone,
             Start(found.weights, found.constant, noise=found.noise.without_steps()),

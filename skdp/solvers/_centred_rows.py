@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -93,22 +93,21 @@ class Preconditioner:
 
 
 def preconditioner_of(
-    parts: Iterable[tuple[IntArray, FloatArray, FloatArray]], pace: Pace
+    parts: Iterable[tuple[IntArray, Principal]], pace: Pace
 ) -> Preconditioner | None:
     """The preconditioner that follows from released shares; None if steps need none.
 
     Parameters
     ----------
-    parts : iterable of (features, centred, shares)
-        Of each part: indices of its features, the centred features of its states over
-        the norm that clips rows, and the shares of the states.
+    parts : iterable of (features, principal)
+        Indices of the features of each part, and the directions of its centred states,
+        over the norm that clips rows.
     pace : Pace
     """
     if pace.preconditioning == 0:
         return None
     blocks = []
-    for features, centred, shares in parts:
-        found = principal(centred, shares)
+    for features, found in parts:
         # In other directions rows have no entries, and gradients only noise.
         has_rows = found.spreads > _NO_VARIANCE * found.spreads.max(initial=0.0)
         speed = has_rows * pace.speed(found.spreads)
@@ -257,28 +256,27 @@ class CentredStates:
         return CentredSource(source, self.states.rows, self.centring)
 
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
-        ends = np.cumsum(self.states.parts)[:-1]
-        margins = np.split(self.margins, ends)
-        return state_variances(self.features(), margins, noise, self.centring.norm)
+        parts = [principal(part, shares) for _, part, shares in self._parts()]
+        return state_variances(parts, noise, self.centring.norm)
 
     @property
     def directions(self) -> Directions:
-        found = leading(*self._rows())
+        found = leading(self.principal)
         # Features that no state has are in no part.
         basis = np.zeros((self.states.basis.shape[1], len(found.spreads)))
         features = [each for each, _, _ in self._parts()]
         basis[np.concatenate(features)] = found.basis
         return found._replace(basis=basis)
 
-    def _rows(self) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Features of the states over the norm that clips rows, and shares."""
-        ends, norm = np.cumsum(self.states.parts)[:-1], self.centring.norm
-        parts = [part / norm for part in self.features()]
-        return parts, np.split(self.margins, ends)
+    def __getstate__(self) -> dict[str, Any]:
+        # Models are saved without numbers that are computed again.
+        return {own.name: getattr(self, own.name) for own in fields(self)}
 
+    @cached_property
     def principal(self) -> list[Principal]:
         """Principal directions of each part, in units of the norm that clips rows."""
-        return [principal(*each) for each in zip(*self._rows(), strict=True)]
+        norm = self.centring.norm
+        return [principal(part / norm, shares) for _, part, shares in self._parts()]
 
     def along(self, parts: list[Principal], weights: FloatArray) -> FloatArray:
         """Weights of features as weights in the principal directions of the parts."""
@@ -303,18 +301,13 @@ class CentredStates:
         return tuple(found)
 
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates:
-        each = effect_noise(*self._rows(), noise).deviations
+        each = effect_noise(self.principal, noise).deviations
         deviations = np.concatenate([np.linalg.norm(part, axis=1) for part in each])
         return EffectsOfStates(self.margins, deviations, self.deviation)
 
     def preconditioner(self, pace: Pace) -> Preconditioner | None:
-        norm = self.centring.norm
-        parts = ((j, centred / norm, shares) for j, centred, shares in self._parts())
-        return preconditioner_of(parts, pace)
-
-    def features(self) -> list[FloatArray]:
-        """Centred features of the states of each part."""
-        return [centred for _, centred, _ in self._parts()]
+        features = [each for each, _, _ in self._parts()]
+        return preconditioner_of(zip(features, self.principal, strict=True), pace)
 
     def _parts(self) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
         """The features of each part, centred for each of its states, and shares."""

@@ -447,7 +447,7 @@ def _of_effects(
     base, n = noise.base, noise.n_samples
     assert isinstance(base, HazardBase)
     assert isinstance(rows, CentredStates)
-    parts = rows.principal()
+    parts = rows.principal
     weights = rows.along(parts, solution.found.mean[:, 0])
     spreads = np.concatenate([part.spreads for part in parts])
     spreads, unit = clipped(spreads)
@@ -489,7 +489,7 @@ def _details(parts: list[Principal]) -> NDArray[np.bool_]:
 
 def _stretch(rows: Any) -> float:
     """The factor of `HazardSolution`, for independent columns and normal squares."""
-    squares = [np.sum(part.places**2, axis=1) for part in rows.principal()]
+    squares = [np.sum(part.places**2, axis=1) for part in rows.principal]
     shares = np.split(rows.margins, np.cumsum(rows.states.parts)[:-1])
     means = [own @ each for own, each in zip(shares, squares, strict=True)]
     moments = [own @ each**2 for own, each in zip(shares, squares, strict=True)]

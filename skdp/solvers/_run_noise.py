@@ -6,7 +6,7 @@ Everything here follows from public facts and released numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -269,8 +269,7 @@ class NoiseVariances(NamedTuple):
 
 
 def state_variances(
-    parts: Iterable[FloatArray],
-    margins: Iterable[FloatArray],
+    parts: Sequence[Principal],
     noise: NoiseOfRun,
     norm: float = 1.0,
     *,
@@ -286,9 +285,8 @@ def state_variances(
 
     Parameters
     ----------
-    parts : iterable of ndarray of float64 of shape (n_states, n_features)
-        Centred features of the states of each part.
-    margins : iterable of ndarray of float64 of shape (n_states,)
+    parts : sequence of Principal
+        Directions of the states of each part.
     noise : NoiseOfRun
     norm : float, default=1.0
         Clip of the rows, in units of the features.
@@ -296,15 +294,11 @@ def state_variances(
         Whether rows longer than 1 count less in gradient sums; otherwise they are
         clipped.
     """
-    found = []
-    for centred, shares in zip(parts, margins, strict=True):
-        spread, turned, _ = principal(centred, shares)
-        found.append((spread, turned))
-    ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
-    spreads = np.concatenate([spread for spread, _ in found]) / norm**2
+    ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
+    spreads = np.concatenate([part.spreads for part in parts]) / norm**2
     variances, _, deviation = _of_noise(spreads, noise, are_weighted)
     split = np.split(variances.sum(axis=1), ends)
-    each = [turned**2 @ v for (_, turned), v in zip(found, split, strict=True)]
+    each = [part.places**2 @ own for part, own in zip(parts, split, strict=True)]
     return NoiseVariances(np.concatenate(each), deviation, _DEVIATIONS)
 
 
@@ -414,19 +408,17 @@ def principal(centred: FloatArray, shares: FloatArray) -> Principal:
     return Principal(roots**2, centred @ directions.T, directions)
 
 
-def leading(parts: Sequence[FloatArray], shares: Sequence[FloatArray]) -> Directions:
+def leading(parts: Sequence[Principal]) -> Directions:
     """The directions in which `correlations` compares parts; post-processing.
 
     Parameters
     ----------
-    parts : sequence of ndarray of float64 of shape (n_states, n_features_of_part)
-        Centred features of the states of each part, in the order of all features.
-    shares : sequence of ndarray of float64 of shape (n_states,)
+    parts : sequence of Principal
+        Parts of the rows, in the order of all features.
     """
-    found = [principal(*each) for each in zip(parts, shares, strict=True)]
-    spreads = np.concatenate([each.spreads for each in found])
-    of_part = np.repeat(np.arange(len(found)), [len(each.spreads) for each in found])
-    basis = block_diag(*[each.directions.T for each in found])
+    spreads = np.concatenate([part.spreads for part in parts])
+    of_part = np.repeat(np.arange(len(parts)), [len(part.spreads) for part in parts])
+    basis = block_diag(*[part.directions.T for part in parts])
     first = np.argsort(-spreads, kind="stable")[:_MOST_DIRECTIONS]
     return Directions(basis[:, first], spreads[first], of_part[first])
 
@@ -509,9 +501,7 @@ class EffectNoise(NamedTuple):
     alone: FloatArray
 
 
-def effect_noise(
-    parts: Sequence[FloatArray], shares: Sequence[FloatArray], noise: NoiseOfRun
-) -> EffectNoise:
+def effect_noise(parts: Sequence[Principal], noise: NoiseOfRun) -> EffectNoise:
     """Noise in the effect of each state; post-processing.
 
     The effect of a state is what it adds to a raw prediction, less the mean over the
@@ -519,13 +509,11 @@ def effect_noise(
 
     Parameters
     ----------
-    parts : sequence of ndarray of float64 of shape (n_states, n_features)
-        Features of the states of each part, with mean 0, over the norm that clips rows.
-    shares : sequence of ndarray of float64 of shape (n_states,)
+    parts : sequence of Principal
+        Of features with mean 0, over the norm that clips rows.
     noise : NoiseOfRun
     """
-    found = [principal(*each) for each in zip(parts, shares, strict=True)]
-    spreads = np.concatenate([each.spreads for each in found])
+    spreads = np.concatenate([part.spreads for part in parts])
     spreads, unit = clipped(spreads)
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
@@ -536,18 +524,18 @@ def effect_noise(
     variances = late.of_noise(spreads, unit).mean(axis=1)
     if noise.seen and noise.deviations.all():
         first = np.argsort(-spreads, kind="stable")[:_MOST_DIRECTIONS]
-        sizes = [len(each.spreads) for each in found]
-        of_part = np.repeat(np.arange(len(found)), sizes)[first]
+        sizes = [len(part.spreads) for part in parts]
+        of_part = np.repeat(np.arange(len(parts)), sizes)[first]
         related = correlations(noise, spreads[first], of_part)
         variances[first] = late.of_related(spreads[first], unit, related)
         alone[first] = 1 / np.diag(np.linalg.inv(related))
-    ends = np.cumsum([len(each.spreads) for each in found])[:-1]
+    ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
     split = np.split(np.sqrt(variances), ends)
-    deviations = [each.places * root for each, root in zip(found, split, strict=True)]
-    explained = zip(np.split(alone, ends), found, strict=True)
+    deviations = [part.places * root for part, root in zip(parts, split, strict=True)]
+    explained = zip(np.split(alone, ends), parts, strict=True)
     shares_alone = [
-        float(part @ each.spreads / max(float(each.spreads.sum()), 1e-300))
-        for part, each in explained
+        float(own @ part.spreads / max(float(part.spreads.sum()), 1e-300))
+        for own, part in explained
     ]
     return EffectNoise(deviations, np.array(shares_alone))
 
