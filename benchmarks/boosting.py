@@ -29,7 +29,7 @@ from benchmarks._runner import (
 )
 from benchmarks._tables import DECLARED, declared, parts, table
 from skdp.ensemble import _boosting as boosting
-from skdp.ensemble import _linear_start
+from skdp.ensemble import _linear_start, _losses
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._estimators import _INTERACTIONS_AFTER as _AFTER
 from skdp.ensemble._trees import RandomTrees, TreeDraws
@@ -346,6 +346,51 @@ def _with_other_trees(name: str, epsilon: float, method: str, seed: int) -> list
     with _TREES[method]:
         score = scored(model, split_of, known)[0]
     return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
+
+
+# Prior variances of steps: after a linear model, and of numbers.
+_PRIORS: dict[str, Any] = {
+    "default": nullcontext(),
+    "half after a linear model": patch.object(boosting, "_MOST_AFTER", 0.3),
+    "twice after a linear model": patch.object(boosting, "_MOST_AFTER", 1.2),
+    "numbers, 4 times": patch.object(_losses, "_OF_NUMBERS", 1 / 4),
+    "numbers, a half": patch.object(_losses, "_OF_NUMBERS", 1 / 32),
+}
+
+
+@benchmark("boosting_priors", runs=3, judged=True)
+def other_priors(
+    tables: str = "covertype,kddcup99,covertype_types,"
+    "protein_casp,wine_quality_white,ccpp,three_of_26",
+    epsilons: str = "0.3,1,4",
+) -> Iterator[Line]:
+    """Other prior variances of the steps of trees: validation parts, zero_out."""
+    cells = product(tables.split(","), ("linear", "constant"))
+    for (name, init), epsilon in product(cells, map(float, epsilons.split(","))):
+        is_of_numbers = declared(name).classes is None
+        for method in _PRIORS:
+            is_other = method.startswith("numbers") and not is_of_numbers
+            if is_other or (method.endswith("linear model") and init == "constant"):
+                continue
+            yield line(
+                {"data": name, "init": init, "epsilon": epsilon},
+                method,
+                partial(_with_priors, name, init, epsilon, method),
+                ("log-loss or R2",),
+                private=True,
+                judge=_beyond_linear,
+                rival="default",
+            )
+
+
+def _with_priors(
+    name: str, init: str, epsilon: float, method: str, seed: int
+) -> list[float]:
+    known, split_of = declared(name), parts(name, seed)
+    facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, "zero_out", seed)
+    model = facts.boosted(columns=known.columns, init=init)
+    with _PRIORS[method]:
+        return [scored(model, split_of, known)[0]]
 
 
 # Cells with n mu of 15 to 50 (35 to 110 with ten labels): table, records, relation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -131,17 +132,21 @@ class LeafSteps:
     terms : LeafTerms
     learning_rate : float
     scale : Scale
-    prior : float, default=1.0
-        Factor of the prior variance of a step.
+    most_variance : float, default=inf
+        Largest prior variance of a step, in squares of units of raw predictions.
     """
 
     def __init__(
-        self, terms: LeafTerms, learning_rate: float, scale: Scale, prior: float = 1.0
+        self,
+        terms: LeafTerms,
+        learning_rate: float,
+        scale: Scale,
+        most_variance: float = math.inf,
     ) -> None:
         self._terms, self._rate, self._scale = terms, learning_rate, scale
         rules = LeafRules.of(terms.loss)
         self._box = rules.box * scale.raw * learning_rate
-        self._variance = prior * rules.variance * scale.raw**2
+        self._variance = min(rules.variance, most_variance) * scale.raw**2
         # Noise is drawn afresh for each tree and so averages out; the sample does not.
         self._averaged = min(learning_rate / _AVERAGED, 1.0)
         self._curvature, self._noise = np.zeros(terms.n_outputs), 0.0
