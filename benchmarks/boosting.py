@@ -331,7 +331,7 @@ def other_trees() -> Iterator[Line]:
         yield line(
             {"data": name, "epsilon": epsilon},
             method,
-            partial(_with_other_trees, name, epsilon, method),
+            partial(_with_rules, name, "linear", epsilon, _TREES[method]),
             ("log-loss or R2", "kept"),
             private=True,
             judge=_beyond_linear,
@@ -339,11 +339,14 @@ def other_trees() -> Iterator[Line]:
         )
 
 
-def _with_other_trees(name: str, epsilon: float, method: str, seed: int) -> list[float]:
+def _with_rules(
+    name: str, init: str, epsilon: float, change: Any, seed: int
+) -> list[float]:
+    """The score and the kept share of the trees of a fit with changed rules."""
     known, split_of = declared(name), parts(name, seed)
     facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, "zero_out", seed)
-    model = facts.boosted(columns=known.columns)
-    with _TREES[method]:
+    model = facts.boosted(columns=known.columns, init=init)
+    with change:
         score = scored(model, split_of, known)[0]
     return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
 
@@ -368,29 +371,19 @@ def other_priors(
     cells = product(tables.split(","), ("linear", "constant"))
     for (name, init), epsilon in product(cells, map(float, epsilons.split(","))):
         is_of_numbers = declared(name).classes is None
-        for method in _PRIORS:
+        for method, change in _PRIORS.items():
             is_other = method.startswith("numbers") and not is_of_numbers
             if is_other or (method.endswith("linear model") and init == "constant"):
                 continue
             yield line(
                 {"data": name, "init": init, "epsilon": epsilon},
                 method,
-                partial(_with_priors, name, init, epsilon, method),
-                ("log-loss or R2",),
+                partial(_with_rules, name, init, epsilon, change),
+                ("log-loss or R2", "kept"),
                 private=True,
                 judge=_beyond_linear,
                 rival="default",
             )
-
-
-def _with_priors(
-    name: str, init: str, epsilon: float, method: str, seed: int
-) -> list[float]:
-    known, split_of = declared(name), parts(name, seed)
-    facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, "zero_out", seed)
-    model = facts.boosted(columns=known.columns, init=init)
-    with _PRIORS[method]:
-        return [scored(model, split_of, known)[0]]
 
 
 # Cells with n mu of 15 to 50 (35 to 110 with ten labels): table, records, relation,

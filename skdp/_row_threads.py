@@ -34,7 +34,10 @@ def _most_threads() -> int:
 def by_runs(
     work: Callable[[int, int], _Result], n_rows: int, n_threads: int
 ) -> list[_Result]:
-    """Results of ``work(first, last)`` for runs of rows, in their order."""
+    """Results of ``work(first, last)`` for runs of rows, in their order.
+
+    `work` must not call this itself: it would wait for a thread that it occupies.
+    """
     return _by(work, n_rows, n_threads, n_threads)
 
 

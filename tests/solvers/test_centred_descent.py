@@ -6,6 +6,7 @@ Exact audits are in tests/audit/test_centred_descent.py.
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -387,6 +388,17 @@ def dependent_states(n_columns=4, n_states=5):
     own = States((n_states,) * n_columns, basis, np.ones(n_columns * n_states))
     shares = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
     return CentredStates(own, np.tile(shares, n_columns))
+
+
+def test_directions_are_found_again_and_not_saved():
+    given = dependent_states()
+    found = given.principal
+    assert given.principal is found
+    again = pickle.loads(pickle.dumps(given))
+    assert list(vars(again)) == ["states", "margins", "deviation"]
+    for one, other in zip(again.principal, found, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def largest_preconditioned(pace):
