@@ -351,6 +351,34 @@ def _with_rules(
     return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
 
 
+# Powers by which the weights of hats grow with the number of intervals.
+_HATS: dict[str, Any] = {
+    "default": nullcontext(),
+    "as heavy in fine curves": patch.object(_linear_start, "_FINE", 0.0),
+    "twice the power": patch.object(_linear_start, "_FINE", 0.5),
+}
+
+
+@benchmark("boosting_hats", runs=6, judged=True)
+def other_hats(
+    tables: str = "adult,kddcup99,covertype,noisy,"
+    "protein_casp,wine_quality_white,ccpp,three_of_26",
+    epsilons: str = "0.3,1,4",
+) -> Iterator[Line]:
+    """Other weights of hats in the linear model: validation parts, zero_out."""
+    cells = product(tables.split(","), map(float, epsilons.split(",")))
+    for (name, epsilon), method in product(cells, _HATS):
+        yield line(
+            {"data": name, "epsilon": epsilon},
+            method,
+            partial(_with_rules, name, "linear", epsilon, _HATS[method]),
+            ("log-loss or R2", "kept"),
+            private=True,
+            judge=_beyond_linear,
+            rival="default",
+        )
+
+
 # Prior variances of steps: after a linear model, and of numbers.
 _PRIORS: dict[str, Any] = {
     "default": nullcontext(),
