@@ -351,17 +351,19 @@ def _with_rules(
     return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
 
 
-# Powers by which the weights of hats grow with the number of intervals.
+# Powers by which the weights of hats grow with the number of intervals, and the
+# intervals of the coarsest hats.
 _HATS: dict[str, Any] = {
     "default": nullcontext(),
     "as heavy in fine curves": patch.object(_linear_start, "_FINE", 0.0),
     "twice the power": patch.object(_linear_start, "_FINE", 0.5),
+    "coarsest of four": patch.object(_linear_start, "_COARSEST", 4),
 }
 
 
 @benchmark("boosting_hats", runs=6, judged=True)
 def other_hats(
-    tables: str = "adult,kddcup99,covertype,noisy,"
+    tables: str = "adult,kddcup99,covertype,noisy,rare,"
     "protein_casp,wine_quality_white,ccpp,three_of_26",
     epsilons: str = "0.3,1,4",
 ) -> Iterator[Line]:

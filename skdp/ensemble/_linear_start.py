@@ -56,13 +56,10 @@ _KINK = 0.05
 # From 84 to 138 two of five are worse, by .004 and .016 (`python -m benchmarks
 # boosting_straight`). In DPLogisticRegression, which clips rows, hats cost nothing.
 _STRAIGHT_BELOW = 75.0
-# Hats of a curve with more than `_COARSE` intervals weigh more, by this power of their
-# number: more signal admits rougher curves. On validation parts (zero_out, epsilon 0.3
-# to 4, 6 fits) a power of 0 costs .001 to .002 of log-loss on adult, .002 on kddcup99
-# at 0.3 and .005 of R2 on three_of_26 at 1, and gains at most .003 (ccpp at 0.3). A
-# power of 0.5 costs .001 to .004 of R2 on protein_casp and ccpp, and gains at most .002
-# (kddcup99 at 0.3, three_of_26 at 1; `python -m benchmarks boosting_hats`).
-_FINE, _COARSE = 0.25, 4
+# Hats of fine curves weigh more, by this power of the number of intervals: more signal
+# admits rougher curves. The coarsest hats have so many intervals. Figures of other
+# values are in docs/notebook/benchmarks.md (`python -m benchmarks boosting_hats`).
+_FINE, _COARSEST = 0.25, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,10 +331,14 @@ def _features(
     own = np.eye(n_values)
     if is_ordered and n_values > 2:
         most = min(n_intervals, n_values)
-        levels = tuple(2**k for k in range(2, most.bit_length()))
+        powers = (2**k for k in range(1, most.bit_length()))
+        # A curve of up to three intervals is a straight line.
+        levels = tuple(k for k in powers if k >= _COARSEST) if most > 3 else ()
         curve = Curve(NumberAxis(Range(-1, 1)), levels)
         knots = curve.basis * curve.weight
-        knots[:, 1:] *= (max(levels, default=_COARSE) / _COARSE) ** _FINE
+        # Hats of four intervals have the same weight, whichever are the coarsest.
+        finest = max(levels, default=4)
+        knots[:, 1:] *= (finest / 4) ** _FINE * 2 / math.sqrt(_COARSEST)
         middles = (np.arange(n_values) + 0.5) / n_values * (len(knots) - 1)
         at = np.arange(len(knots))
         hats = [np.interp(middles, at, each) for each in knots.T]
