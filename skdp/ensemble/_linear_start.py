@@ -33,7 +33,13 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
 from skdp.solvers._centred_descent import Descended, GatedDescent, Start, share_of
 from skdp.solvers._centred_rows import preconditioner_of
-from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
+from skdp.solvers._default_rules import (
+    Pace,
+    Shares,
+    curve_intervals,
+    factor_of_labels,
+    row_norm,
+)
 from skdp.solvers._run_noise import (
     Principal,
     effect_noise,
@@ -50,10 +56,11 @@ from skdp.tables._source import Source
 _RESIDUAL_BOUND = 4.0
 # Half the width of a quantile's kink, as in DPQuantileRegressor.
 _KINK = 0.05
-# Ratio of signal to noise, for a table of ten columns, below which columns have no
-# hats. On validation parts ten of eleven cells below 75 are better with straight lines,
-# by .009 of log-loss or R2 in the median; one is worse by .004, less than its error.
-# From 84 to 138 two of five are worse, by .004 and .016 (`python -m benchmarks
+# Ratio of signal to noise, for a table of ten columns and two labels, below which
+# columns have no hats. On validation parts of ten labels four cells from 17 to 120 are
+# better with straight lines, by .008 to .14 of log-loss. Two labels and numbers differ
+# by less than two errors below 75; from 84 to 138 two of four cells are worse with
+# straight lines, by .017 of R2 and .019 of log-loss (`python -m benchmarks
 # boosting_straight`). In DPLogisticRegression, which clips rows, hats cost nothing.
 _STRAIGHT_BELOW = 75.0
 # Hats of fine curves weigh more, by this power of the number of intervals: more signal
@@ -184,7 +191,8 @@ class LinearStart:
         before : Curves or None, default=None
         """
         left = math.sqrt(share + rest) * signal_to_noise
-        n_intervals = curve_intervals(left, len(columns.n_bins), _STRAIGHT_BELOW)
+        least = _STRAIGHT_BELOW * factor_of_labels(loss)
+        n_intervals = curve_intervals(left, len(columns.n_bins), least)
         past = 0.0
         if before is not None:
             n_intervals, past = before.n_intervals, before.information
