@@ -37,7 +37,6 @@ from skdp.solvers._default_rules import (
     Pace,
     Shares,
     curve_intervals,
-    factor_of_labels,
     row_norm,
 )
 from skdp.solvers._run_noise import (
@@ -57,12 +56,12 @@ _RESIDUAL_BOUND = 4.0
 # Half the width of a quantile's kink, as in DPQuantileRegressor.
 _KINK = 0.05
 # Ratio of signal to noise, for a table of ten columns and two labels, below which
-# columns have no hats. On validation parts of ten labels four cells from 17 to 120 are
-# better with straight lines, by .008 to .14 of log-loss. Two labels and numbers differ
-# by less than two errors below 75; from 84 to 138 two of four cells are worse with
-# straight lines, by .017 of R2 and .019 of log-loss (`python -m benchmarks
-# boosting_straight`). In DPLogisticRegression, which clips rows, hats cost nothing.
-_STRAIGHT_BELOW = 75.0
+# columns have no hats. It grows with the number of labels, among which records are
+# divided. On validation parts hats of two labels and of numbers lose .042, .013 and
+# .003 from 11 to 24; from 26 to 69 they gain .005 to .020 in four cells and lose .006
+# in one (errors are .01 to .03). Hats of ten labels lose .14, .04, .015 and .008 from
+# 17 to 120 (`python -m benchmarks boosting_straight`).
+_STRAIGHT_BELOW = 25.0
 # Hats of fine curves weigh more, by this power of the number of intervals: more signal
 # admits rougher curves. The coarsest hats have so many intervals. Figures of other
 # values are in docs/notebook/benchmarks.md (`python -m benchmarks boosting_hats`).
@@ -191,7 +190,7 @@ class LinearStart:
         before : Curves or None, default=None
         """
         left = math.sqrt(share + rest) * signal_to_noise
-        least = _STRAIGHT_BELOW * factor_of_labels(loss)
+        least = _STRAIGHT_BELOW * max(loss.n_outputs, 2) / 2
         n_intervals = curve_intervals(left, len(columns.n_bins), least)
         past = 0.0
         if before is not None:

@@ -182,12 +182,7 @@ def pure_signal_to_noise(objective: LinearObjective, budget: Budget) -> float:
 def least_signal_to_noise(loss: Loss) -> float:
     """The ratio below which the constant model is used."""
     factor = _OF_AMOUNTS if loss.form is LossId.GAMMA else 1.0
-    return factor * LEAST_SIGNAL_TO_NOISE * factor_of_labels(loss)
-
-
-def factor_of_labels(loss: Loss) -> float:
-    """Factor on ratios from which something is learned: labels divide the records."""
-    return math.sqrt(max(loss.n_outputs, 2) / 2)
+    return factor * LEAST_SIGNAL_TO_NOISE * math.sqrt(max(loss.n_outputs, 2) / 2)
 
 
 def pure_share(objective: LinearObjective, budget: Budget) -> float:
