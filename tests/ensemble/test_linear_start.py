@@ -25,7 +25,7 @@ from skdp.ensemble._linear_start import (
     shares_or_even,
 )
 from skdp.exceptions import Refused
-from skdp.losses import LogisticLoss
+from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._classification import weighted
 from skdp.losses._objective import LinearObjective
 from skdp.solvers import _centred_descent, _default_rules
@@ -198,10 +198,19 @@ def test_steps_of_many_records_are_preconditioned(monkeypatch):
 # ---------------------------------------------------------------------------- features
 
 
-@pytest.mark.parametrize(("n", "has_hats"), [(600, False), (6_000, True)])
-def test_columns_have_no_hats_where_noise_is_large(n, has_hats):
+@pytest.mark.parametrize(
+    ("loss", "n", "has_hats"),
+    [
+        (LogisticLoss(), 200, False),
+        (LogisticLoss(), 1_000, True),
+        (SoftmaxLoss(10), 1_000, False),
+        (SoftmaxLoss(10), 6_000, True),
+    ],
+    ids=str,
+)
+def test_columns_have_no_hats_where_noise_is_large(loss, n, has_hats):
     found = LinearStart.planned(
-        *(LogisticLoss(), n, MIXED, "zero_out"), signal_to_noise=n / 25, share=0.8
+        *(loss, n, MIXED, "zero_out"), signal_to_noise=n / 25, share=0.8
     )
     sizes = [part.shape[1] for part in found.features]
     ordered = [j for j, is_ordered in enumerate(MIXED.is_ordered) if is_ordered]
