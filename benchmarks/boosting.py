@@ -328,15 +328,21 @@ def other_trees() -> Iterator[Line]:
     """Trees after a linear model against other trees: validation parts, zero_out."""
     tables = ("adult", "covertype", "kddcup99", "protein_casp")
     for (name, epsilon), method in product(product(tables, (1.0, 4.0)), _TREES):
-        yield line(
-            {"data": name, "epsilon": epsilon},
-            method,
-            partial(_with_rules, name, "linear", epsilon, _TREES[method]),
-            ("log-loss or R2", "kept"),
-            private=True,
-            judge=_beyond_linear,
-            rival="default",
-        )
+        place = {"data": name, "epsilon": epsilon}
+        yield _beside_default(place, "linear", method, _TREES[method])
+
+
+def _beside_default(place: dict[str, Any], init: str, method: str, change: Any) -> Line:
+    """A fit with changed rules, judged by what the default rules lose."""
+    return line(
+        place,
+        method,
+        partial(_with_rules, place["data"], init, place["epsilon"], change),
+        ("log-loss or R2", "kept"),
+        private=True,
+        judge=_beyond_linear,
+        rival="default",
+    )
 
 
 def _with_rules(
@@ -370,15 +376,8 @@ def other_hats(
     """Other weights of hats in the linear model: validation parts, zero_out."""
     cells = product(tables.split(","), map(float, epsilons.split(",")))
     for (name, epsilon), method in product(cells, _HATS):
-        yield line(
-            {"data": name, "epsilon": epsilon},
-            method,
-            partial(_with_rules, name, "linear", epsilon, _HATS[method]),
-            ("log-loss or R2", "kept"),
-            private=True,
-            judge=_beyond_linear,
-            rival="default",
-        )
+        place = {"data": name, "epsilon": epsilon}
+        yield _beside_default(place, "linear", method, _HATS[method])
 
 
 # Prior variances of steps: after a linear model, and of numbers.
@@ -405,15 +404,8 @@ def other_priors(
             is_other = method.startswith("numbers") and not is_of_numbers
             if is_other or (method.endswith("linear model") and init == "constant"):
                 continue
-            yield line(
-                {"data": name, "init": init, "epsilon": epsilon},
-                method,
-                partial(_with_rules, name, init, epsilon, change),
-                ("log-loss or R2", "kept"),
-                private=True,
-                judge=_beyond_linear,
-                rival="default",
-            )
+            place = {"data": name, "init": init, "epsilon": epsilon}
+            yield _beside_default(place, init, method, change)
 
 
 # Cells with n mu of 15 to 50 (35 to 110 with ten labels): table, records, relation,

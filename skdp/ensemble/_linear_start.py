@@ -33,12 +33,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
 from skdp.solvers._centred_descent import Descended, GatedDescent, Start, share_of
 from skdp.solvers._centred_rows import preconditioner_of
-from skdp.solvers._default_rules import (
-    Pace,
-    Shares,
-    curve_intervals,
-    row_norm,
-)
+from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
 from skdp.solvers._run_noise import (
     Principal,
     effect_noise,
@@ -58,13 +53,14 @@ _KINK = 0.05
 # Ratio of signal to noise, for a table of ten columns and two labels, below which
 # columns have no hats. It grows with the number of labels, among which records are
 # divided. On validation parts hats of two labels and of numbers lose .042, .013 and
-# .003 from 11 to 24; from 26 to 69 they gain .005 to .020 in four cells and lose .006
-# in one (errors are .01 to .03). Hats of ten labels lose .14, .04, .015 and .008 from
-# 17 to 120 (`python -m benchmarks boosting_straight`).
+# .003 of log-loss or R2 from 11 to 24; from 26 to 69 they gain .005 to .020 in four
+# cells and lose .006 in one (errors are .01 to .03). Hats of ten labels lose .14, .04,
+# .015 and .008 from 17 to 120 (`python -m benchmarks boosting_straight`).
 _STRAIGHT_BELOW = 25.0
 # Hats of fine curves weigh more, by this power of the number of intervals: more signal
-# admits rougher curves. The coarsest hats have so many intervals. Figures of other
-# values are in docs/notebook/benchmarks.md (`python -m benchmarks boosting_hats`).
+# admits rougher curves. The second number has the intervals of the coarsest hats.
+# Figures of others are in docs/notebook/benchmarks.md (`python -m benchmarks
+# boosting_hats`).
 _FINE, _COARSEST = 0.25, 2
 
 

@@ -51,7 +51,7 @@ class Row:
 
 
 def forget_plans():
-    """Let every row plan anew, after a bug was planted in what plans follow from."""
+    """Let every row plan anew."""
     _candidates.cache_clear()
 
 

@@ -217,6 +217,18 @@ def test_columns_have_no_hats_where_noise_is_large(loss, n, has_hats):
     assert any(sizes[j] > 2 for j in ordered) == has_hats
 
 
+def test_hats_have_two_intervals_at_least_and_weigh_more_where_curves_are_fine():
+    for n_intervals in (4, 8, 16, 32):
+        levels = [2**k for k in range(1, n_intervals.bit_length())]
+        hats = features_of(MIXED, n_intervals)[0][:, 1:]
+        assert hats.shape[1] == sum(count + 1 for count in levels)
+        ends = np.cumsum([count + 1 for count in levels])[:-1]
+        # At each place the hats of a level sum to its weight.
+        for count, level in zip(levels, np.split(hats, ends, axis=1), strict=True):
+            weight = n_intervals**0.25 / math.sqrt(count)
+            np.testing.assert_allclose(level.sum(axis=1), weight)
+
+
 def test_rows_are_centred_and_of_one_length():
     rng = np.random.default_rng(0)
     parts, shares = features_of(MIXED, 16), []
