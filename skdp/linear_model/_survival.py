@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray, IntArray, count_rows
@@ -236,8 +236,8 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.coef_, self.intercept_ = found.unpack(objective)
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
+            self._middle, self._stretch = found.middle, found.stretch
             self._of_weights, self._of_times = found.of_weights, found.of_times
-            self._degrees, self._stretch = found.degrees, found.stretch
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
             self.life_table_ = pd.DataFrame({"time": self.times_} | shown)
@@ -354,13 +354,14 @@ class DPDiscreteTimeSurvival(DPEstimator):
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
         each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
-        raw = self._raw(X)
-        effects = raw[:, 0] - self.intercept_[0] - self.coef_[0] @ self.center_
+        effects = centred.raw(self._middle)[:, 0]
         # Rows that the clip shortens are predicted too near to the centre.
         each.append((effects - effects / (self._stretch * centred.factor)) ** 2)
         variance = np.sum(each, axis=0)[:, None] + self._of_times
-        total = np.cumsum(np.exp(raw), axis=1)
-        reach = stdtrit(self._degrees, (1 + level) / 2) * np.sqrt(variance)
+        of_centre = self.intercept_ + self.coef_[0] @ self.center_
+        effects = np.clip(effects, -_FARTHEST, _FARTHEST)[:, None]
+        total = np.cumsum(np.exp(effects + of_centre), axis=1)
+        reach = ndtri((1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)
 

@@ -26,9 +26,9 @@ from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Bound, Layout
 from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution, GatedDescent
-from skdp.solvers._centred_rows import CentredStates
+from skdp.solvers._centred_rows import CentredStates, EffectsOfStates
 from skdp.solvers._default_rules import Pace, Shares, SideQuestion, signal_to_noise_of
-from skdp.solvers._run_noise import Principal, clipped
+from skdp.solvers._run_noise import NoiseOfRun, Principal, clipped, effect_noise
 from skdp.solvers._target_base import Base
 from skdp.sums._adder import ABOVE, BoundedSum, Form
 from skdp.sums._counts import StateSums
@@ -294,6 +294,21 @@ class LifeTable:
         odds *= self.exposed[:, None] * left / left.sum(axis=1, keepdims=True)
         return Hazards(logs, np.sum(odds * own, axis=1), np.sum(odds * counted, axis=1))
 
+    def chord(self, variance: float) -> float:
+        """Fall of the sums of residuals with f, over all persons, of a model without f.
+
+        The curvature is the slope where the model is true. A model that starts without
+        effects sees the residuals of persons at high risk saturate, and learns slower.
+        """
+        f = math.sqrt(variance) * _EFFECTS
+        own, model = (np.exp(self.hazards(v).logs) for v in (variance, 0.0))
+        counted = np.clip(1 - np.cumsum(model) + model, 0.0, model)
+        survived = np.exp(-np.outer(own, np.exp(f)))
+        events = (1 - survived) / -np.expm1(-model)[:, None]
+        left = _SHARES * np.exp(-np.outer(np.cumsum(own) - own, np.exp(f)))
+        left *= (self.exposed * counted / left.sum(axis=1))[:, None]
+        return float(np.sum(left * (events - 1) * f)) / variance
+
     def shown(self) -> dict[str, FloatArray]:
         """Numbers at the end of each interval, with 95 % limits of survival.
 
@@ -384,20 +399,18 @@ class HazardDescent(CentredDescent):
         return HazardSolution.of(found)
 
 
-# ------------------------------------------------- What a descent has not learned
+# ------------------------------------------------- From weights to effects of persons
 
+# Variance of the effects of persons if nothing is known: hazards of two typical persons
+# differ by a factor of e^1.4.
+_TYPICAL = 1.0
 # The prior of the variance of effects counts as much as so many effects without noise.
-# Bands of 500 persons, in many designs, cover .94, .94 and .95 at epsilon .3, 1 and 4;
-# with 2 they cover .99, .95 and .94, and with 10 .93, .94 and .94 (40 fits: `python -m
-# benchmarks survival_constants --set constants=_PRIOR --set sizes=500`).
-_PRIOR = 4.0
+_PRIOR = 1.0
 # Directions of a part with less than this share of its largest variance have details:
 # curves have one direction of nearly straight lines, and categories have equal ones.
-# In many designs bands of 5,000 persons cover .94, .96 and .95 at epsilon .3, 1 and 4;
-# with .3 they cover .94, .95 and .95, and with 0, so that nothing is a detail, .94, .96
-# and .96 (40 fits: `python -m benchmarks survival_constants --set constants=_DETAIL
-# --set sizes=5000`).
 _DETAIL = 0.5
+# In directions of which a descent learns less, no estimate is made.
+_LEAST_LEARNED = 1e-3
 # With this variance hazards of two typical persons differ by a factor of e^7. Without a
 # limit they overflow where nobody has the event and nothing is known of the effects.
 _MOST_VARIANCE = 25.0
@@ -409,76 +422,128 @@ class HazardSolution(CentredSolution):
 
     Parameters
     ----------
+    middle : ndarray of float64 of shape (n_features, 1)
+        Weights in the middle of the bands.
     of_weights : tuple of ndarray of float64 of shape (n_features, n_directions)
-        Errors of the weights of rows in independent directions, one array for each part
-        of the rows, as long as their standard deviations.
+        Errors of these weights in independent directions, one array for each part of
+        the rows, as long as their standard deviations.
     of_times : ndarray of float64 of shape (n_intervals,)
         Variance of the logarithm of the cumulated hazard at the end of each interval.
-    degrees : float
-        Degrees of freedom of these variances.
     stretch : float in [1, inf)
         Factor on the weights that makes up for the rows which the clip shortens.
     """
 
+    middle: FloatArray
     of_weights: tuple[FloatArray, ...]
     of_times: FloatArray
-    degrees: float
     stretch: float
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
-        """Section "What a band counts" of the proof page derives the numbers."""
-        of_weights, degrees, variances = _of_effects(solution)
-        constant, of_times = _of_intervals(solution, *variances)
-        facts = vars(solution) | {"constant": constant, "degrees": degrees}
-        facts["stretch"] = _stretch(solution.centred)
-        return cls(**facts, of_weights=of_weights, of_times=of_times)
+        """Section "From weights to effects" of the proof page derives the numbers."""
+        rows, found = solution.centred, solution.found
+        assert isinstance(rows, CentredStates)
+        assert isinstance(rows, CentredStates)
+        parts, effects = rows.principal, _Effects.of(solution)
+        constant, of_times = _of_intervals(solution, effects)
+        facts = vars(solution) | {"constant": constant}
+        facts["weights"] = found.kept * _weights(rows, effects.shrunk * effects.weights)
+        if solution.states is not None:
+            facts["states"] = _shrunk(solution.states, parts, found.noise, effects)
+        return cls(
+            **facts,
+            middle=_weights(rows, effects.middle),
+            of_weights=rows.back(parts, effects.errors),
+            of_times=of_times,
+            stretch=_stretch(rows),
+        )
 
 
-def _of_effects(
-    solution: CentredSolution,
-) -> tuple[tuple[FloatArray, ...], float, tuple[float, float]]:
-    """Errors of weights, their degrees of freedom, and two variances of effects.
+class _Effects(NamedTuple):
+    """What the weights of the descent say of the true weights.
 
-    The first is that of the effects in the model, and the second is expected of the
-    true effects, also those that are not learned.
+    Parameters
+    ----------
+    weights : ndarray of float64 of shape (n_directions,)
+        Weights of the descent in the principal directions of the parts.
+    shrunk : ndarray of float64 of shape (n_directions,)
+        Posterior means of the true weights, over the weights.
+    middle, errors : ndarray of float64 of shape (n_directions,)
+        Estimates of the true weights and their standard deviations, with a prior for
+        details only.
+    of_model, of_truth : float
+        Variance of the effects in the model, and what is expected of the true effects.
     """
-    kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
-    base, n = noise.base, noise.n_samples
-    assert isinstance(base, HazardBase)
-    assert isinstance(rows, CentredStates)
-    parts = rows.principal
-    weights = rows.along(parts, solution.found.mean[:, 0])
-    spreads = np.concatenate([part.spreads for part in parts])
-    spreads, unit = clipped(spreads)
-    of_model = float(spreads @ (kept * weights) ** 2)
-    curvature, squares = base.table.hazards(of_model).per_person(n)
-    run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
-    learned = run.learned(spreads, unit)[:, 0]
-    by_chance = run.variance(spreads, unit)[:, 0]
-    # The effects of a typical row have a prior variance of 1.
-    of_prior = 1 / max(float(spreads.sum()), 1e-300)
-    size, degrees = _size_of(of_prior, weights, learned, by_chance)
-    prior, details = np.full(len(spreads), size), _details(parts)
-    found = weights[details], learned[details], by_chance[details]
-    prior[details], _ = _size_of(size, *found)
-    variances = kept**2 * by_chance + prior * (1 - kept * learned) ** 2
-    expected = np.maximum(prior * learned**2 + by_chance, 1e-300)
-    shrunk = prior * learned / expected
-    squared = (shrunk * weights) ** 2 + prior * (1 - shrunk * learned)
-    of_truth = min(float(spreads @ squared), _MOST_VARIANCE)
-    return rows.back(parts, np.sqrt(variances)), degrees, (of_model, of_truth)
+
+    weights: FloatArray
+    shrunk: FloatArray
+    middle: FloatArray
+    errors: FloatArray
+    of_model: float
+    of_truth: float
+
+    @classmethod
+    def of(cls, solution: CentredSolution) -> Self:
+        kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
+        base, n = noise.base, noise.n_samples
+        assert isinstance(base, HazardBase) and isinstance(rows, CentredStates)
+        parts = rows.principal
+        weights = rows.along(parts, solution.found.mean[:, 0])
+        spreads, unit = clipped(np.concatenate([part.spreads for part in parts]))
+        curvature = (base.table.chord(_TYPICAL) / n,)
+        squares = (float(base.table.hazards(_TYPICAL).squares.sum()) / n,)
+        run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
+        learned = run.learned(spreads, unit)[:, 0]
+        chance = run.variance(spreads, unit)[:, 0]
+        prior = np.full(len(spreads), _TYPICAL / max(float(spreads.sum()), 1e-300))
+        prior[:] = _size_of(prior[0], weights, learned, chance)
+        details = _details(parts)
+        found = weights[details], learned[details], chance[details]
+        prior[details] = _size_of(prior[0], *found)
+        shrunk = prior * learned / np.maximum(prior * learned**2 + chance, 1e-300)
+        left = prior * (1 - shrunk * learned)
+        if not noise.deviations.any():  # epsilon = inf: the plain estimate
+            shrunk = np.ones(len(spreads))
+        free = np.maximum(learned, _LEAST_LEARNED)
+        energy = spreads * (shrunk * weights) ** 2
+        return cls(
+            weights=weights,
+            shrunk=shrunk,
+            middle=np.where(details, shrunk, 1 / free) * weights,
+            errors=np.sqrt(np.where(details, left, chance / free**2)),
+            of_model=kept**2 * float(energy.sum()),
+            of_truth=min(float(energy.sum() + spreads @ left), _MOST_VARIANCE),
+        )
+
+
+def _weights(rows: CentredStates, values: FloatArray) -> FloatArray:
+    """Weights of features from weights in principal directions."""
+    each = [part.sum(axis=1) for part in rows.back(rows.principal, values)]
+    return np.asarray(np.sum(each, axis=0))[:, None]
 
 
 def _size_of(
-    prior: float, weights: FloatArray, learned: FloatArray, by_chance: FloatArray
-) -> tuple[float, float]:
-    """Estimated variance of true weights in some directions, and degrees of freedom."""
+    prior: float, weights: FloatArray, learned: FloatArray, chance: FloatArray
+) -> float:
+    """Estimated variance of the true weights in some directions."""
     signal = prior * learned**2
-    expected = np.maximum(signal + by_chance, 1e-300)
+    expected = np.maximum(signal + chance, 1e-300)
     known = float(np.sum((signal / expected) ** 2))
-    seen = float(np.sum(signal * (weights**2 - by_chance) / expected**2))
-    return prior * (_PRIOR + max(seen, 0.0)) / (_PRIOR + known), _PRIOR + known
+    seen = float(np.sum(signal * (weights**2 - chance) / expected**2))
+    return prior * (_PRIOR + max(seen, 0.0)) / (_PRIOR + known)
+
+
+def _shrunk(
+    states: EffectsOfStates, parts: list[Principal], noise: NoiseOfRun, own: _Effects
+) -> EffectsOfStates:
+    """The noise in the effects of states after each direction is shrunk."""
+    ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
+    before = effect_noise(parts, noise).deviations
+    pairs = list(zip(before, np.split(own.shrunk, ends), strict=True))
+    of_all = np.concatenate([np.sum(part**2, axis=1) for part, _ in pairs])
+    kept = np.concatenate([np.sum((part * by) ** 2, axis=1) for part, by in pairs])
+    factors = np.sqrt(kept / np.maximum(of_all, 1e-300))
+    return states._replace(deviations=factors * states.deviations)
 
 
 def _details(parts: list[Principal]) -> NDArray[np.bool_]:
@@ -502,7 +567,7 @@ def _stretch(rows: Any) -> float:
 
 
 def _of_intervals(
-    solution: CentredSolution, of_model: float, of_truth: float
+    solution: CentredSolution, effects: _Effects
 ) -> tuple[FloatArray, FloatArray]:
     """Log-hazards with what the table adds, and the variance of their sums' logarithms.
 
@@ -512,7 +577,7 @@ def _of_intervals(
     kept, noise = solution.found.kept, solution.found.noise
     base, square = noise.base, noise.paces[0].intercept_weight ** 2
     assert isinstance(base, HazardBase)
-    table, now = base.table, base.table.hazards(of_model)
+    table, now = base.table, base.table.hazards(effects.of_model)
     bend = square * now.curvature / noise.n_samples
     learned = -kept * np.expm1(-noise.flow * bend)
     moved = (1 - learned) * (now.logs - np.array(base.constant))
@@ -526,6 +591,6 @@ def _of_intervals(
     of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
     variance = np.cumsum(hazard**2 * (of_sample + of_steps))
     variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
-    both = now.logs, table.hazards(of_truth).logs
+    both = now.logs, table.hazards(effects.of_truth).logs
     off = np.subtract(*[np.logaddexp.accumulate(logs) for logs in both])
     return constant, variance / np.cumsum(hazard) ** 2 + off**2

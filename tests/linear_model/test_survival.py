@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from scipy.special import stdtrit
+from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -275,15 +275,20 @@ def test_the_error_of_a_row_is_that_of_its_weights(monkeypatch, room):
     factor = 1 / np.maximum(np.linalg.norm(rows, axis=1), 1.0)
     # The smaller room clips rows, and the weights make up for it on average.
     assert (factor.min() < 0.9) == (room < 1) == (model._stretch > 1.05)
-    effects = model.predict(X) - model.coef_[0] @ model.center_
-    found = ((1 - 1 / (model._stretch * factor)) * effects) ** 2
-    for errors in np.hstack(model._of_weights).T:
+
+    def effects_of(weights):
         twin = copy.copy(model)
-        twin.coef_ = (errors * model.scale_ / model.row_norm_)[None]
-        found += (twin.predict(X) - twin.coef_[0] @ model.center_) ** 2
+        twin.coef_ = (weights * model.scale_ / model.row_norm_)[None]
+        return twin.predict(X) - twin.coef_[0] @ model.center_
+
+    middle = effects_of(model._middle[:, 0])
+    found = ((1 - 1 / (model._stretch * factor)) * middle) ** 2
+    found += sum(effects_of(errors) ** 2 for errors in np.hstack(model._of_weights).T)
     low, high = model.survival_bands(X, 0.5)
-    reach = np.log(np.log(low) / np.log(high)) / 2 / stdtrit(model._degrees, 0.75)
-    assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-5)
+    reach = np.log(np.log(low) / np.log(high)) / 2 / ndtri(0.75)
+    logs = np.log(np.log(low) * np.log(high)) / 2 - middle[:, None]
+    assert np.allclose(logs, logs[0], rtol=1e-5)
+    assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-4)
 
 
 def test_without_noise_it_is_the_model_of_cox():
