@@ -21,7 +21,8 @@ count with the mean over their rows.
 Concordance is Harrell's, in continuous time, of 4,000 other persons. The error is the
 mean distance of predicted from true survival of these persons, over the ends of ten
 intervals. Coverage is that of pointwise 95 % limits of the same survival; `all` is that
-of the mean survival of all persons by the life table.
+of the mean survival of all persons by the life table. Width is the mean distance of
+both limits.
 
 References
 ----------
@@ -51,11 +52,11 @@ from benchmarks._runner import Line, benchmark, line
 from skdp import DPDiscreteTimeSurvival, DPLogisticRegression
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
-from skdp.solvers import _hazards
-from skdp.solvers._hazards import LifeTable
+from skdp.solvers import _hazard_effects, _hazards
+from skdp.solvers._life_table import LifeTable
 from skdp.tables._source import Block
 
-METRICS = ("concordance", "error", "coverage", "all", "last")
+METRICS = ("concordance", "error", "coverage", "all", "width")
 _N_INTERVALS, _N_TEST, _DELTA = 10, 4_000, 1e-6
 
 
@@ -246,13 +247,14 @@ def _scores(
     of_all: float = math.nan,
 ) -> list[float]:
     true = simulation.survival(test.risk)
-    held = np.full(true.shape, np.nan)
+    coverage = width = math.nan
     if bands is not None:
-        held = ((bands[0] <= true) & (true <= bands[1])).astype(float)
+        low, high = bands
+        coverage = float(np.mean((low <= true) & (true <= high)))
+        width = float(np.mean(high - low))
     index = harrell(*watched(test.y, simulation.horizon), risk)
     error = float(np.abs(curves - true).mean())
-    coverage = float(held.mean())
-    return [index, error, coverage, of_all, float(held[:, -1].mean())]
+    return [index, error, coverage, of_all, width]
 
 
 def _of_all(simulation: Simulation, low: Any, high: Any) -> float:
@@ -398,7 +400,7 @@ def _with_later_seed(
 
 @benchmark("survival_constants", runs=40)
 def lines_of_constants(
-    constants: str = "_INTERVALS,_ROOM,_PRIOR,_DETAIL",
+    constants: str = "_INTERVALS,_ROOM,_PRIOR,_PRIOR_OF_COLUMN,_DETAIL",
     sizes: str = "500,5000",
     adjacency: str = "replace_one",
 ) -> Iterator[Line]:
@@ -406,7 +408,8 @@ def lines_of_constants(
     values = {
         "_INTERVALS": (0.2, 0.5, 1.0),
         "_ROOM": (1.0, 1.2, 1.4),
-        "_PRIOR": (2.0, 4.0, 10.0),
+        "_PRIOR": (0.25, 1 / 3, 0.5),
+        "_PRIOR_OF_COLUMN": (0.5, 1.0, 2.0),
         "_DETAIL": (0.0, 0.3, 0.5),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):
@@ -420,5 +423,6 @@ def lines_of_constants(
 def _changed(
     constant: str, value: float, n: int, epsilon: float, adjacency: str, seed: int
 ) -> Any:
-    with patch.object(_hazards, constant, value):
+    where = _hazards if hasattr(_hazards, constant) else _hazard_effects
+    with patch.object(where, constant, value):
         return hazards("designs", n, epsilon, adjacency, seed)

@@ -31,13 +31,13 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Adjacency, TableUnit
 from skdp.solvers._default_rules import signal_of_centred
 from skdp.solvers._exact import ExactFit
+from skdp.solvers._hazard_effects import HazardSolution
 from skdp.solvers._hazards import (
-    HazardBase,
     HazardDescent,
     HazardLoss,
     HazardObjective,
-    HazardSolution,
 )
+from skdp.solvers._life_table import HazardBase
 from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import Centring
 from skdp.tables._columns import Columns

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray, with_entries
 from skdp._configured import Given
@@ -22,32 +21,20 @@ from skdp.losses._base import falling_exponential
 from skdp.losses._classification import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.release._answers import Answers, Released
+from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Bound, Layout
 from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution, GatedDescent
-from skdp.solvers._centred_rows import CentredStates, EffectsOfStates
 from skdp.solvers._default_rules import Pace, Shares, SideQuestion, signal_to_noise_of
-from skdp.solvers._run_noise import NoiseOfRun, Principal, clipped, effect_noise
-from skdp.solvers._target_base import Base
+from skdp.solvers._hazard_effects import HazardSolution
+from skdp.solvers._life_table import LARGEST, HazardBase, LifeTable, at_risk
 from skdp.sums._adder import ABOVE, BoundedSum, Form
-from skdp.sums._counts import StateSums
 from skdp.sums._exact import Sums, WholeSum, on_grid, unit_for
 from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import CellRows
 from skdp.tables._source import Block
 
 # ------------------------------------------------------------- The gradient of a person
-
-
-# Logarithm of the largest hazard. Interval by interval, exp(-20) survive.
-_LARGEST = 3.0
-
-
-def at_risk(targets: FloatArray, n_intervals: int) -> FloatArray:
-    """Part of each interval in which each person is at risk: (n_rows, n_intervals)."""
-    passed = np.abs(targets)[:, None] - np.arange(n_intervals)
-    return np.minimum(np.maximum(passed, 0.0), 1.0)
 
 
 class HazardLoss(LogisticLoss):
@@ -124,8 +111,8 @@ class HazardGradient(BoundedSum):
         """Derivatives of each person's loss, by plain arithmetic: (n_rows, J)."""
         n, d = self.objective.n_intervals, self.objective.n_features
         raw = rows.raw(self.weights[:d]) + self.objective.offset + self.weights[d:, 0]
-        hazard = falling_exponential(np.maximum(_LARGEST - raw, 0.0))
-        hazard *= math.exp(_LARGEST)
+        hazard = falling_exponential(np.maximum(LARGEST - raw, 0.0))
+        hazard *= math.exp(LARGEST)
         # A person counts until one event is expected, whatever happens to the person.
         before = np.cumsum(np.pad(hazard[:, :-1], ((0, 0), (1, 0))), axis=1)
         counted = np.minimum(hazard, np.maximum(1.0 - before, 0.0))
@@ -164,170 +151,6 @@ class HazardGradient(BoundedSum):
         return np.append(released[:d], released[d:] / self.weight)[:, None]
 
 
-# ----------------------------------------------------------------------- The life table
-
-
-# Parts of the persons at risk who have the event in an interval are within these.
-_LEAST, _MOST = 1e-5, 0.95
-
-
-# Standard normal effects of persons, and the share of the persons with each.
-_EFFECTS, _SHARES = np.polynomial.hermite_e.hermegauss(40)
-_SHARES = _SHARES / _SHARES.sum()
-_NEWTON_STEPS = 60
-
-
-class Hazards(NamedTuple):
-    """The hazard in each interval of a person whose effects are 0.
-
-    Parameters
-    ----------
-    logs : ndarray of float64 of shape (n_intervals,)
-        Logarithms.
-    curvature, squares : ndarray of float64 of shape (n_intervals,)
-        Expected sums over all persons: curvature of the loss, and squared residuals.
-    """
-
-    logs: FloatArray
-    curvature: FloatArray
-    squares: FloatArray
-
-    def per_person(self, n_samples: float) -> tuple[tuple[float], tuple[float]]:
-        """Mean curvature, and mean square of a person's residuals, for a `Base`."""
-        curvature, squares = float(self.curvature.sum()), float(self.squares.sum())
-        return (curvature / n_samples,), (squares / n_samples,)
-
-
-@dataclass(frozen=True, eq=False)
-class LifeTable:
-    """Events and persons at risk in each interval, from one released histogram.
-
-    Parameters
-    ----------
-    events, exposed : ndarray of float64 of shape (n_intervals,)
-        Persons with the event, and persons at risk. A person who is censored within an
-        interval is at risk in the part of it that has passed.
-    noise : ndarray of float64 of shape (n_intervals, n_cells)
-        Change of each ``events / exposed`` by one deviation of each cell's noise.
-    """
-
-    events: FloatArray
-    exposed: FloatArray
-    noise: FloatArray
-
-    @staticmethod
-    def query(n_samples: int, n_intervals: int) -> StateSums:
-        """Persons with the event in each interval, or censored near each end of one."""
-        ends = range(-n_intervals, n_intervals + 1)
-        return StateSums(0, n_samples, 0, knots=tuple(map(float, ends)))
-
-    @classmethod
-    def of(cls, released: Released, n_samples: int, n_intervals: int) -> Self:
-        """The table that follows from an answer to `query`."""
-        cells = np.arange(-n_intervals, n_intervals + 1.0)
-        # Every person is in one cell, and the number of persons is public.
-        even = np.eye(len(cells)) - 1 / len(cells)
-        counts = even @ released.value + n_samples / len(cells)
-        of_exposed = at_risk(cells, n_intervals).T
-        of_events = cells == np.arange(1, n_intervals + 1)[:, None]
-        exposed = np.clip(of_exposed @ counts, 1.0, n_samples)
-        events = np.clip(of_events @ counts, _LEAST * exposed, _MOST * exposed)
-        moved = of_events - (events / exposed)[:, None] * of_exposed
-        noise = released.deviation * (moved / exposed[:, None]) @ even
-        return cls(events, exposed, noise)
-
-    @property
-    def rates(self) -> FloatArray:
-        """Part of the persons at risk who have the event in each interval."""
-        return self.events / self.exposed
-
-    @property
-    def _mean(self) -> FloatArray:
-        """Weights of the intervals in the mean rate."""
-        return np.asarray(self.exposed / self.exposed.sum())
-
-    @property
-    def _kept(self) -> float:
-        """The part of the spread of the rates that is not noise."""
-        noise = float(np.mean(np.sum(self.noise**2, axis=1)))
-        apart = float(np.mean((self.rates - self._mean @ self.rates) ** 2))
-        return max(1 - noise / max(apart, 1e-300), 0.0)
-
-    @property
-    def steady(self) -> FloatArray:
-        """The rates, drawn to their mean by the part of their spread that is noise."""
-        mean = float(self._mean @ self.rates)
-        drawn = mean + self._kept * (self.rates - mean)
-        return np.asarray(np.clip(drawn, _LEAST, _MOST))
-
-    @property
-    def steady_noise(self) -> FloatArray:
-        """Change of the logarithm of each of `steady` by each cell's noise."""
-        mean = self._mean @ self.noise
-        # The variance of a mean of noisy and prior values is this part of the noise's.
-        moved = mean + math.sqrt(self._kept) * (self.noise - mean)
-        return np.asarray(moved / self.steady[:, None])
-
-    def hazards(self, variance: float) -> Hazards:
-        """Hazards whose mean survival over persons is that of the table.
-
-        Parameters
-        ----------
-        variance : float
-            Effects are taken to be normal over persons, with this variance. Persons
-            with large effects leave first, so that without them rates fall.
-        """
-        hazard = np.exp(math.sqrt(variance) * _EFFECTS)
-        survival = np.cumprod(1 - self.steady)
-        # Newton's method does not overshoot: survival is convex in the total.
-        total = -np.log(survival) * math.exp(-variance / 2)
-        for _ in range(_NEWTON_STEPS):
-            left = _SHARES * np.exp(-np.outer(total, hazard))
-            total += (left.sum(axis=1) - survival) / np.maximum(left @ hazard, 1e-300)
-        before = np.insert(total[:-1], 0, 0.0)
-        logs = np.log(np.clip(total - before, 1e-12, math.exp(_LARGEST)))
-        # The gradient of a person, as in `HazardGradient`.
-        own = np.outer(np.exp(logs), hazard)
-        counted = np.clip(1 - np.outer(before, hazard), 0.0, own)
-        odds = counted / np.expm1(np.minimum(own, 50.0))
-        left = _SHARES * np.exp(-np.outer(before, hazard))
-        odds *= self.exposed[:, None] * left / left.sum(axis=1, keepdims=True)
-        return Hazards(logs, np.sum(odds * own, axis=1), np.sum(odds * counted, axis=1))
-
-    def chord(self, variance: float) -> float:
-        """Fall of the sums of residuals with f, over all persons, of a model without f.
-
-        The curvature is the slope where the model is true. A model that starts without
-        effects sees the residuals of persons at high risk saturate, and learns slower.
-        """
-        f = math.sqrt(variance) * _EFFECTS
-        own, model = (np.exp(self.hazards(v).logs) for v in (variance, 0.0))
-        counted = np.clip(1 - np.cumsum(model) + model, 0.0, model)
-        survived = np.exp(-np.outer(own, np.exp(f)))
-        events = (1 - survived) / -np.expm1(-model)[:, None]
-        left = _SHARES * np.exp(-np.outer(np.cumsum(own) - own, np.exp(f)))
-        left *= (self.exposed * counted / left.sum(axis=1))[:, None]
-        return float(np.sum(left * (events - 1) * f)) / variance
-
-    def shown(self) -> dict[str, FloatArray]:
-        """Numbers at the end of each interval, with 95 % limits of survival.
-
-        The limits count the sample, by Greenwood's formula, and the noise.
-        """
-        left = 1 - self.rates
-        of_sample = np.cumsum(self.rates / (left * self.exposed))
-        of_noise = np.sum(np.cumsum(self.noise / left[:, None], axis=0) ** 2, axis=1)
-        total = -np.cumsum(np.log(left))
-        factor = np.exp(1.96 * np.sqrt(of_sample + of_noise) / total)
-        return {
-            "at_risk": self.exposed,
-            "events": self.events,
-            "survival": np.exp(-total),
-            "lower": np.exp(-total * factor),
-            "upper": np.exp(-total / factor),
-        }
-
-
 # --------------------------------------------------------------------------- The solver
 
 
@@ -341,13 +164,6 @@ _INTERVALS = 0.5
 # of 500 persons differ by less than their errors (replace_one, 25 fits: `python -m
 # benchmarks survival_constants --runs 25 --set constants=_ROOM`).
 _ROOM = 1.4
-
-
-@dataclass(frozen=True, kw_only=True)
-class HazardBase(Base):
-    """The hazards at which the descent starts, and their table."""
-
-    table: LifeTable
 
 
 class _Steps(GatedDescent):
@@ -397,200 +213,3 @@ class HazardDescent(CentredDescent):
         found = super().run(answers, objective, progress)
         assert isinstance(found, CentredSolution)
         return HazardSolution.of(found)
-
-
-# ------------------------------------------------- From weights to effects of persons
-
-# Variance of the effects of persons if nothing is known: hazards of two typical persons
-# differ by a factor of e^1.4.
-_TYPICAL = 1.0
-# The prior of the variance of effects counts as much as so many effects without noise.
-_PRIOR = 1.0
-# Directions of a part with less than this share of its largest variance have details:
-# curves have one direction of nearly straight lines, and categories have equal ones.
-_DETAIL = 0.5
-# In directions of which a descent learns less, no estimate is made.
-_LEAST_LEARNED = 1e-3
-# With this variance hazards of two typical persons differ by a factor of e^7. Without a
-# limit they overflow where nobody has the event and nothing is known of the effects.
-_MOST_VARIANCE = 25.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class HazardSolution(CentredSolution):
-    """Weights and intervals, and how certain they are; post-processing.
-
-    Parameters
-    ----------
-    middle : ndarray of float64 of shape (n_features, 1)
-        Weights in the middle of the bands.
-    of_weights : tuple of ndarray of float64 of shape (n_features, n_directions)
-        Errors of these weights in independent directions, one array for each part of
-        the rows, as long as their standard deviations.
-    of_times : ndarray of float64 of shape (n_intervals,)
-        Variance of the logarithm of the cumulated hazard at the end of each interval.
-    stretch : float in [1, inf)
-        Factor on the weights that makes up for the rows which the clip shortens.
-    """
-
-    middle: FloatArray
-    of_weights: tuple[FloatArray, ...]
-    of_times: FloatArray
-    stretch: float
-
-    @classmethod
-    def of(cls, solution: CentredSolution) -> Self:
-        """Section "From weights to effects" of the proof page derives the numbers."""
-        rows, found = solution.centred, solution.found
-        assert isinstance(rows, CentredStates)
-        assert isinstance(rows, CentredStates)
-        parts, effects = rows.principal, _Effects.of(solution)
-        constant, of_times = _of_intervals(solution, effects)
-        facts = vars(solution) | {"constant": constant}
-        facts["weights"] = found.kept * _weights(rows, effects.shrunk * effects.weights)
-        if solution.states is not None:
-            facts["states"] = _shrunk(solution.states, parts, found.noise, effects)
-        return cls(
-            **facts,
-            middle=_weights(rows, effects.middle),
-            of_weights=rows.back(parts, effects.errors),
-            of_times=of_times,
-            stretch=_stretch(rows),
-        )
-
-
-class _Effects(NamedTuple):
-    """What the weights of the descent say of the true weights.
-
-    Parameters
-    ----------
-    weights : ndarray of float64 of shape (n_directions,)
-        Weights of the descent in the principal directions of the parts.
-    shrunk : ndarray of float64 of shape (n_directions,)
-        Posterior means of the true weights, over the weights.
-    middle, errors : ndarray of float64 of shape (n_directions,)
-        Estimates of the true weights and their standard deviations, with a prior for
-        details only.
-    of_model, of_truth : float
-        Variance of the effects in the model, and what is expected of the true effects.
-    """
-
-    weights: FloatArray
-    shrunk: FloatArray
-    middle: FloatArray
-    errors: FloatArray
-    of_model: float
-    of_truth: float
-
-    @classmethod
-    def of(cls, solution: CentredSolution) -> Self:
-        kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
-        base, n = noise.base, noise.n_samples
-        assert isinstance(base, HazardBase) and isinstance(rows, CentredStates)
-        parts = rows.principal
-        weights = rows.along(parts, solution.found.mean[:, 0])
-        spreads, unit = clipped(np.concatenate([part.spreads for part in parts]))
-        curvature = (base.table.chord(_TYPICAL) / n,)
-        squares = (float(base.table.hazards(_TYPICAL).squares.sum()) / n,)
-        run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
-        learned = run.learned(spreads, unit)[:, 0]
-        chance = run.variance(spreads, unit)[:, 0]
-        prior = np.full(len(spreads), _TYPICAL / max(float(spreads.sum()), 1e-300))
-        prior[:] = _size_of(prior[0], weights, learned, chance)
-        details = _details(parts)
-        found = weights[details], learned[details], chance[details]
-        prior[details] = _size_of(prior[0], *found)
-        shrunk = prior * learned / np.maximum(prior * learned**2 + chance, 1e-300)
-        left = prior * (1 - shrunk * learned)
-        if not noise.deviations.any():  # epsilon = inf: the plain estimate
-            shrunk = np.ones(len(spreads))
-        free = np.maximum(learned, _LEAST_LEARNED)
-        energy = spreads * (shrunk * weights) ** 2
-        return cls(
-            weights=weights,
-            shrunk=shrunk,
-            middle=np.where(details, shrunk, 1 / free) * weights,
-            errors=np.sqrt(np.where(details, left, chance / free**2)),
-            of_model=kept**2 * float(energy.sum()),
-            of_truth=min(float(energy.sum() + spreads @ left), _MOST_VARIANCE),
-        )
-
-
-def _weights(rows: CentredStates, values: FloatArray) -> FloatArray:
-    """Weights of features from weights in principal directions."""
-    each = [part.sum(axis=1) for part in rows.back(rows.principal, values)]
-    return np.asarray(np.sum(each, axis=0))[:, None]
-
-
-def _size_of(
-    prior: float, weights: FloatArray, learned: FloatArray, chance: FloatArray
-) -> float:
-    """Estimated variance of the true weights in some directions."""
-    signal = prior * learned**2
-    expected = np.maximum(signal + chance, 1e-300)
-    known = float(np.sum((signal / expected) ** 2))
-    seen = float(np.sum(signal * (weights**2 - chance) / expected**2))
-    return prior * (_PRIOR + max(seen, 0.0)) / (_PRIOR + known)
-
-
-def _shrunk(
-    states: EffectsOfStates, parts: list[Principal], noise: NoiseOfRun, own: _Effects
-) -> EffectsOfStates:
-    """The noise in the effects of states after each direction is shrunk."""
-    ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
-    before = effect_noise(parts, noise).deviations
-    pairs = list(zip(before, np.split(own.shrunk, ends), strict=True))
-    of_all = np.concatenate([np.sum(part**2, axis=1) for part, _ in pairs])
-    kept = np.concatenate([np.sum((part * by) ** 2, axis=1) for part, by in pairs])
-    factors = np.sqrt(kept / np.maximum(of_all, 1e-300))
-    return states._replace(deviations=factors * states.deviations)
-
-
-def _details(parts: list[Principal]) -> NDArray[np.bool_]:
-    """Directions with the details of a part, whose effects are smaller if smooth."""
-    each = [part.spreads < _DETAIL * part.spreads.max(initial=0.0) for part in parts]
-    return np.concatenate(each)
-
-
-def _stretch(rows: Any) -> float:
-    """The factor of `HazardSolution`, for independent columns and normal squares."""
-    squares = [np.sum(part.places**2, axis=1) for part in rows.principal]
-    shares = np.split(rows.margins, np.cumsum(rows.states.parts)[:-1])
-    means = [own @ each for own, each in zip(shares, squares, strict=True)]
-    moments = [own @ each**2 for own, each in zip(shares, squares, strict=True)]
-    spread = math.sqrt(max(sum(moments) - sum(mean**2 for mean in means), 0.0))
-    lengths = np.maximum(sum(means) + spread * _EFFECTS, 0.0)
-    kept = 1 / np.sqrt(np.maximum(lengths, 1.0))
-    if not lengths.any():  # rows do not vary
-        return 1.0
-    return float(_SHARES @ (kept * lengths) / (_SHARES @ (kept**2 * lengths)))
-
-
-def _of_intervals(
-    solution: CentredSolution, effects: _Effects
-) -> tuple[FloatArray, FloatArray]:
-    """Log-hazards with what the table adds, and the variance of their sums' logarithms.
-
-    What the descent has not learned of an interval follows from the table, with the
-    variance of the effects in the model. The variance of the true effects may differ.
-    """
-    kept, noise = solution.found.kept, solution.found.noise
-    base, square = noise.base, noise.paces[0].intercept_weight ** 2
-    assert isinstance(base, HazardBase)
-    table, now = base.table, base.table.hazards(effects.of_model)
-    bend = square * now.curvature / noise.n_samples
-    learned = -kept * np.expm1(-noise.flow * bend)
-    moved = (1 - learned) * (now.logs - np.array(base.constant))
-    constant = solution.constant + moved
-    hazard = np.exp(constant)
-    of_sample = learned**2 * now.squares / np.maximum(now.curvature**2, 1e-300)
-    of_sample += (1 - learned) ** 2 / (table.exposed * table.steady)
-    # Intervals depend on each other little, and their steps have no preconditioner.
-    by_steps = noise.of_gradients(bend[:, None, None], np.zeros((1, 1)))
-    of_steps = kept**2 * square * by_steps[:, 0]
-    of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
-    variance = np.cumsum(hazard**2 * (of_sample + of_steps))
-    variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
-    both = now.logs, table.hazards(effects.of_truth).logs
-    off = np.subtract(*[np.logaddexp.accumulate(logs) for logs in both])
-    return constant, variance / np.cumsum(hazard) ** 2 + off**2

@@ -7,7 +7,9 @@ from tests.bugs.bug import Bug
 ACCELERATED = "skdp/solvers/_accelerated.py"
 CENTRED = "skdp/solvers/_centred_descent.py"
 DESCENT = "skdp/solvers/_descent.py"
+EFFECTS = "skdp/solvers/_hazard_effects.py"
 HAZARDS = "skdp/solvers/_hazards.py"
+LIFE_TABLE = "skdp/solvers/_life_table.py"
 LABELS = "skdp/losses/_classification.py"
 NEWTON = "skdp/solvers/_newton.py"
 NUMBERS = "skdp/losses/_regression.py"
@@ -587,11 +589,30 @@ BUGS: list[Bug] = [
         (PERSONS,),
     ),
     Bug(
+        "a descent learns large effects as fast as small ones",
+        "model",
+        LIFE_TABLE,
+        "for v in (variance, 0.0))",
+        "for v in (variance, variance))",
+        (
+            f"{TEST_SURVIVAL}::test_curvature_and_squares_are_those_of_the_gradients_of_"
+            "persons",
+        ),
+    ),
+    Bug(
+        "the size of effects counts chance as signal",
+        "model",
+        EFFECTS,
+        "weights**2 - chance",
+        "weights**2",
+        (f"{TEST_SURVIVAL}::test_the_size_of_effects_is_found_where_it_is_learned",),
+    ),
+    Bug(
         "the hazards of a life table forget that persons at high risk leave first",
         "model",
-        HAZARDS,
-        "hazard = np.exp(math.sqrt(variance) * _EFFECTS)",
-        "hazard = np.exp(0.0 * _EFFECTS)",
+        LIFE_TABLE,
+        "hazard = np.exp(math.sqrt(variance) * EFFECTS)",
+        "hazard = np.exp(0.0 * EFFECTS)",
         (
             f"{TEST_SURVIVAL}::test_hazards_of_a_table_are_those_of_persons_without_effects",
         ),

@@ -20,14 +20,9 @@ from skdp import BudgetLedger, DPDiscreteTimeSurvival, ParquetSource, private_sc
 from skdp.columns import Range
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy.release._answers import Released
-from skdp.solvers import _hazards, _run_noise
-from skdp.solvers._hazards import (
-    HazardGradient,
-    HazardLoss,
-    HazardObjective,
-    LifeTable,
-    at_risk,
-)
+from skdp.solvers import _hazard_effects, _hazards, _run_noise
+from skdp.solvers._hazards import HazardGradient, HazardLoss, HazardObjective
+from skdp.solvers._life_table import LifeTable, at_risk
 from skdp.tables._centred import CentredMatrix, StateRows
 from skdp.tables._source import Block, Source
 from tests.contract.test_estimators import run_checks
@@ -208,6 +203,13 @@ def test_curvature_and_squares_are_those_of_the_gradients_of_persons():
     assert abs(squares[0] / np.mean(sums(0.0) ** 2) - 1) < 6 * 0.01
     assert abs(curvature[0] / slope - 1) < 6 * 0.01
 
+    # A model without effects learns slower than this curvature says.
+    effects, logs = raw[:, 0] - math.log(0.3), table.hazards(0.0).logs
+    alike = SimpleNamespace(raw=lambda weights: np.tile(logs + 1.0, (n, 1)))
+    fall = -(query_at(np.zeros((D + N, 1)))._residuals(alike, y).sum(1) @ effects)
+    assert abs(table.chord(1.0) / fall - 1) < 6 * 0.01
+    assert table.chord(1.0) < 0.9 * n * curvature[0]
+
 
 def covered(n, epsilon, n_fits, n_rows=200):
     """Shares of pointwise 95 % limits that hold the truth: of persons, and of all."""
@@ -225,6 +227,33 @@ def covered(n, epsilon, n_fits, n_rows=200):
         table = model.life_table_
         of_all.append((table["lower"] <= mean) & (mean <= table["upper"]))
     return np.mean(of_persons), np.mean(of_all)
+
+
+def test_the_size_of_effects_is_found_where_it_is_learned():
+    rng = np.random.default_rng(0)
+    learned, chance = rng.uniform(0.3, 1.0, 4000), rng.uniform(0.1, 0.5, 4000)
+    true = rng.normal(0, 0.7, 4000)
+    weights = learned * true + np.sqrt(chance) * rng.normal(size=4000)
+    # The standard error is .02 of the variance, .49, at either prior.
+    for prior in (0.3, 3.0):
+        known = np.full(4000, prior)
+        size = prior * _hazard_effects._growth(known, weights, learned, chance, 1.0)
+        assert abs(size - 0.49) < 6 * 0.02
+    assert _hazard_effects._growth(known, weights, 1e-6 * learned, chance, 1.0) > 0.99
+    assert _hazard_effects._growth(known, 0 * weights, learned, chance, 1.0) < 0.01
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
+def test_effects_that_are_noise_shrink_and_others_do_not():
+    X, y, _ = study(4000)
+    model = DPDiscreteTimeSurvival(8.0, **FACTS, random_state=0).fit(X, y)
+    found = {
+        name: table["effect"].to_numpy() for name, table in model.effects().items()
+    }
+    # The true effect of a dose is 0, and that of an age a straight line.
+    assert np.ptp(found["sex"]) > 0.7
+    assert np.ptp(found["dose"]) < 0.3
+    assert np.abs(np.diff(found["age"], 2)).max() < 0.05 * np.ptp(found["age"])
 
 
 @pytest.mark.slow
