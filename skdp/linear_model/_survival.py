@@ -353,11 +353,11 @@ class DPDiscreteTimeSurvival(DPEstimator):
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
         centring = Centring(self.center_, self.scale_, self.row_norm_)
         centred = gridded(centring.of(rows.gridded()), 1.0)
+        # The weights make up for the clip on average, and not in each row.
+        unclipped = 1 / (self._stretch * centred.factor)
+        effects = unclipped * centred.raw(self._middle)[:, 0]
         each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
-        effects = centred.raw(self._middle)[:, 0]
-        # Rows that the clip shortens are predicted too near to the centre.
-        each.append((effects - effects / (self._stretch * centred.factor)) ** 2)
-        variance = np.sum(each, axis=0)[:, None] + self._of_times
+        variance = (unclipped**2 * np.sum(each, axis=0))[:, None] + self._of_times
         of_centre = self.intercept_ + self.coef_[0] @ self.center_
         effects = np.clip(effects, -_FARTHEST, _FARTHEST)[:, None]
         total = np.cumsum(np.exp(effects + of_centre), axis=1)

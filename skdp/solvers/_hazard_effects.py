@@ -25,7 +25,7 @@ from skdp.solvers._run_noise import NoiseOfRun, Principal, clipped, effect_noise
 _TYPICAL = 1.0
 # The prior of the variance of effects counts as much as so many effects without noise,
 # and so does, for the details of a column, what is found for all columns.
-_PRIOR, _PRIOR_OF_COLUMN = 1 / 3, 1.0
+_PRIOR = 0.5
 # Directions of a part with less than this share of its largest variance have details:
 # curves have one direction of nearly straight lines, and categories have equal ones.
 _DETAIL = 0.5
@@ -50,7 +50,7 @@ class HazardSolution(CentredSolution):
     of_times : ndarray of float64 of shape (n_intervals,)
         Variance of the logarithm of the cumulated hazard at the end of each interval.
     stretch : float in [1, inf)
-        Factor on the weights that makes up for the rows which the clip shortens.
+        Factor by which the weights make up, on average, for the clip of rows.
     """
 
     middle: FloatArray
@@ -123,16 +123,14 @@ class _Effects(NamedTuple):
         details = _details(parts)
         column = np.repeat(range(len(parts)), [len(part.spreads) for part in parts])
 
-        def factor(where: NDArray[np.bool_], count: float) -> float:
-            return _growth(
-                *(prior[where], weights[where], learned[where], chance[where]), count
-            )
+        def factor(where: NDArray[np.bool_]) -> float:
+            return _growth(prior[where], weights[where], learned[where], chance[where])
 
-        prior *= factor(~details, _PRIOR)
-        prior[details] *= factor(details, _PRIOR)
+        prior *= factor(~details)
+        prior[details] *= factor(details)
         for j in range(len(parts)):
             own = details & (column == j)
-            prior[own] *= factor(own, _PRIOR_OF_COLUMN)
+            prior[own] *= factor(own)
         shrunk = prior * learned / np.maximum(prior * learned**2 + chance, 1e-300)
         left = prior * (1 - shrunk * learned)
         if not noise.deviations.any():  # epsilon = inf: the plain estimate
@@ -157,21 +155,14 @@ def _weights(rows: CentredStates, values: FloatArray) -> FloatArray:
 
 
 def _growth(
-    prior: FloatArray,
-    weights: FloatArray,
-    learned: FloatArray,
-    chance: FloatArray,
-    count: float,
+    prior: FloatArray, weights: FloatArray, learned: FloatArray, chance: FloatArray
 ) -> float:
-    """Estimated variance of true weights over a prior, which counts as much as `count`.
-
-    The unit is an effect without noise.
-    """
+    """Estimated variance of the true weights in some directions, over the prior."""
     signal = prior * learned**2
     expected = np.maximum(signal + chance, 1e-300)
     known = float(np.sum((signal / expected) ** 2))
     seen = float(np.sum(signal * (weights**2 - chance) / expected**2))
-    return (count + max(seen, 0.0)) / (count + known)
+    return (_PRIOR + max(seen, 0.0)) / (_PRIOR + known)
 
 
 def _shrunk(

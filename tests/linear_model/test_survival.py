@@ -237,10 +237,10 @@ def test_the_size_of_effects_is_found_where_it_is_learned():
     # The standard error is .02 of the variance, .49, at either prior.
     for prior in (0.3, 3.0):
         known = np.full(4000, prior)
-        size = prior * _hazard_effects._growth(known, weights, learned, chance, 1.0)
+        size = prior * _hazard_effects._growth(known, weights, learned, chance)
         assert abs(size - 0.49) < 6 * 0.02
-    assert _hazard_effects._growth(known, weights, 1e-6 * learned, chance, 1.0) > 0.99
-    assert _hazard_effects._growth(known, 0 * weights, learned, chance, 1.0) < 0.01
+    assert _hazard_effects._growth(known, weights, 1e-6 * learned, chance) > 0.99
+    assert _hazard_effects._growth(known, 0 * weights, learned, chance) < 0.01
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
@@ -310,9 +310,10 @@ def test_the_error_of_a_row_is_that_of_its_weights(monkeypatch, room):
         twin.coef_ = (weights * model.scale_ / model.row_norm_)[None]
         return twin.predict(X) - twin.coef_[0] @ model.center_
 
-    middle = effects_of(model._middle[:, 0])
-    found = ((1 - 1 / (model._stretch * factor)) * middle) ** 2
-    found += sum(effects_of(errors) ** 2 for errors in np.hstack(model._of_weights).T)
+    unclipped = 1 / (model._stretch * factor)
+    middle = unclipped * effects_of(model._middle[:, 0])
+    found = sum(effects_of(errors) ** 2 for errors in np.hstack(model._of_weights).T)
+    found = unclipped**2 * found
     low, high = model.survival_bands(X, 0.5)
     reach = np.log(np.log(low) / np.log(high)) / 2 / ndtri(0.75)
     logs = np.log(np.log(low) * np.log(high)) / 2 - middle[:, None]
