@@ -104,7 +104,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
     effects of the declared columns: the model of Cox for grouped times [1]_, whose
     effects are logarithms of hazard ratios. A first histogram of events and censored
     persons gives a life table; from its hazards a noisy descent learns the effects and
-    the intervals together. A person counts with all intervals at risk as one record,
+    the intervals together, and effects shrink by what may be noise. A person counts with all intervals at risk as one record,
     until the model expects one event of the person; this bounds what a person can
     change, and leaves the estimate consistent. Nobody is watched beyond the horizon.
 
@@ -334,10 +334,12 @@ class DPDiscreteTimeSurvival(DPEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits of `predict_survival_function`.
 
-        They count the sample, the privacy noise, the clip of rows, and effects that the
-        descent has not learned, whose size is estimated from the learned ones and a
-        prior. Columns are taken to be independent. ``docs/guide/survival.md`` has the
-        measured coverage, and ``docs/proofs/survival.md`` the formulas.
+        They count the sample, the privacy noise, the clip of rows, and details of
+        curves that the descent has not learned, whose size is estimated from the
+        learned ones. Columns are taken to be independent. Effects in the middle of a
+        band are not shrunk, so that where little is learned the predicted curve may be
+        outside. ``docs/guide/survival.md`` has the measured coverage, and
+        ``docs/proofs/survival.md`` the formulas.
 
         Parameters
         ----------

@@ -63,7 +63,6 @@ class HazardSolution(CentredSolution):
         """Section "From weights to effects" of the proof page derives the numbers."""
         rows, found = solution.centred, solution.found
         assert isinstance(rows, CentredStates)
-        assert isinstance(rows, CentredStates)
         parts, effects = rows.principal, _Effects.of(solution)
         constant, of_times = _of_intervals(solution, effects)
         facts = vars(solution) | {"constant": constant}
