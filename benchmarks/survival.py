@@ -408,7 +408,7 @@ def lines_of_constants(
     values = {
         "_INTERVALS": (0.2, 0.5, 1.0),
         "_ROOM": (1.0, 1.2, 1.4),
-        "_PRIOR": (0.25, 0.5, 1.0),
+        "_PRIOR": (0.5, 1.0, 2.0),
         "_DETAIL": (0.0, 0.3, 0.5),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):

@@ -25,7 +25,7 @@ from skdp.solvers._run_noise import NoiseOfRun, Principal, clipped, effect_noise
 _TYPICAL = 1.0
 # The prior of the variance of effects counts as much as so many effects without noise,
 # and so does, for the details of a column, what is found for all columns.
-_PRIOR = 0.5
+_PRIOR = 1.0
 # Directions of a part with less than this share of its largest variance have details:
 # curves have one direction of nearly straight lines, and categories have equal ones.
 _DETAIL = 0.5
