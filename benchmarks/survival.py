@@ -382,7 +382,7 @@ def lines_of_bands(
     cells = product(*settings, (0.3, 1.0, 4.0))
     for adjacency, name, n, epsilon in cells:
         place = {"simulation": name, "n": n, "epsilon": epsilon, "adjacency": adjacency}
-        runs = 10 if n >= 50_000 else None
+        runs = 5 if n >= 50_000 else None
         for method in (hazards, kaplan_meier):
             label = "bands" if method is hazards else "life table alone"
             score = partial(

@@ -26,6 +26,9 @@ _TYPICAL = 1.0
 # The prior of the variance of effects counts as much as so many effects without noise,
 # and so does, for the details of a column, what is found for all columns.
 _PRIOR = 1.0
+# Each round takes what the last one found as the prior, so that where much is known a
+# wrong prior counts less: details of straight lines are nearly 0.
+_ROUNDS = 3
 # Directions of a part with less than this share of its largest variance have details:
 # curves have one direction of nearly straight lines, and categories have equal ones.
 _DETAIL = 0.5
@@ -126,10 +129,9 @@ class _Effects(NamedTuple):
             return _growth(prior[where], weights[where], learned[where], chance[where])
 
         prior *= factor(~details)
-        prior[details] *= factor(details)
-        for j in range(len(parts)):
-            own = details & (column == j)
-            prior[own] *= factor(own)
+        for where in [details, *(details & (column == j) for j in range(len(parts)))]:
+            for _ in range(_ROUNDS):
+                prior[where] *= factor(where)
         shrunk = prior * learned / np.maximum(prior * learned**2 + chance, 1e-300)
         left = prior * (1 - shrunk * learned)
         if not noise.deviations.any():  # epsilon = inf: the plain estimate
