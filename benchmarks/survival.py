@@ -400,7 +400,7 @@ def _with_later_seed(
 
 @benchmark("survival_constants", runs=40)
 def lines_of_constants(
-    constants: str = "_INTERVALS,_ROOM,_PRIOR,_DETAIL",
+    constants: str = "_INTERVALS,_ROOM,_PRIOR,_ROUNDS,_DETAIL",
     sizes: str = "500,5000",
     adjacency: str = "replace_one",
 ) -> Iterator[Line]:
@@ -409,6 +409,7 @@ def lines_of_constants(
         "_INTERVALS": (0.2, 0.5, 1.0),
         "_ROOM": (1.0, 1.2, 1.4),
         "_PRIOR": (0.5, 1.0, 2.0),
+        "_ROUNDS": (1, 3, 5),
         "_DETAIL": (0.0, 0.3, 0.5),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):

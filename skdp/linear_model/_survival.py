@@ -104,9 +104,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
     effects of the declared columns: the model of Cox for grouped times [1]_, whose
     effects are logarithms of hazard ratios. A first histogram of events and censored
     persons gives a life table; from its hazards a noisy descent learns the effects and
-    the intervals together, and effects shrink by what may be noise. A person counts with all intervals at risk as one record,
-    until the model expects one event of the person; this bounds what a person can
-    change, and leaves the estimate consistent. Nobody is watched beyond the horizon.
+    the intervals together, and effects shrink by what may be noise. A person counts
+    with all intervals at risk as one record, until the model expects one event of the
+    person; this bounds what a person can change, and leaves the estimate consistent.
+    Nobody is watched beyond the horizon.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. The life table, ``coef_`` and
