@@ -25,12 +25,19 @@ from skdp.solvers._run_noise import NoiseOfRun, Principal, clipped, effect_noise
 _TYPICAL = 1.0
 # The prior of the variance of effects counts as much as so many effects without noise,
 # and so does, for the details of a column, what is found for all columns.
+# Bands of 5,000 persons in many designs cover .93 to .94 with 1 and 2, and .91 to .94
+# with 0.5 (40 fits, errors of about .01: `python -m benchmarks survival_constants --set
+# constants=_PRIOR --set sizes=5000`).
 _PRIOR = 1.0
 # Each round takes what the last one found as the prior, so that where much is known a
-# wrong prior counts less: details of straight lines are nearly 0.
+# wrong prior counts less. One, three and five rounds differ by less than their errors
+# in many designs; if all curves are straight lines, bands are narrower after three.
 _ROUNDS = 3
 # Directions of a part with less than this share of its largest variance have details:
 # curves have one direction of nearly straight lines, and categories have equal ones.
+# With 0.3 coverage and width are the same within their errors. With 0 nothing is a
+# detail: bands of 5,000 persons cover .95 at epsilon .3, 1 and 4, and are .87, .69 and
+# .46 wide in place of .43, .21 and .12 (`--set constants=_DETAIL`).
 _DETAIL = 0.5
 # In directions of which a descent learns less, no estimate is made.
 _LEAST_LEARNED = 1e-3

@@ -159,10 +159,10 @@ _TABLE = SideQuestion(0.003, 0.04, 0.25)
 # Weight of an interval over a feature of norm 1. With 0.2 intervals are learned later,
 # and with 1 the noise in the weights is a quarter larger.
 _INTERVALS = 0.5
-# Clip of rows over that of the default. In many designs curves of 5,000 persons are off
-# by .069, .050 and .037 at epsilon .3, 1 and 4, with 1.0 by .073, .052 and .039; those
-# of 500 persons differ by less than their errors (replace_one, 25 fits: `python -m
-# benchmarks survival_constants --runs 25 --set constants=_ROOM`).
+# Clip of rows over that of the default. In many designs curves of 5,000 persons at
+# epsilon 4 are off by .024, with 1.0 by .026; at .3 and 1 the values from 1.0 to 1.4
+# differ by less than their errors (replace_one, 40 fits: `python -m benchmarks
+# survival_constants --set constants=_ROOM --set sizes=5000`).
 _ROOM = 1.4
 
 
