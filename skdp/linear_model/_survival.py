@@ -336,10 +336,11 @@ class DPDiscreteTimeSurvival(DPEstimator):
         """Pointwise limits of `predict_survival_function`.
 
         They count the sample, the privacy noise, the clip of rows, and details of
-        curves that the descent has not learned, whose size is estimated from the
-        learned ones. Columns are taken to be independent. Effects in the middle of a
-        band are not shrunk, so that where little is learned the predicted curve may be
-        outside. ``docs/guide/survival.md`` has the measured coverage, and
+        curves and rare categories that the descent has not learned, whose size is
+        estimated from the learned ones. Columns are taken to be independent. Straight
+        lines and common categories are not shrunk in the middle of a band, so that
+        where little is learned the predicted curve may be outside.
+        ``docs/guide/survival.md`` has the measured coverage, and
         ``docs/proofs/survival.md`` the formulas.
 
         Parameters

@@ -1,7 +1,7 @@
-"""What a descent on hazards says of the effects of persons; all of it post-processing.
+"""The effects of persons that follow from a descent on hazards; post-processing.
 
 A descent goes a known part of the way to each true weight, and adds chance of a known
-variance. Weights are posterior means, and bands need no prior but for details. Section
+variance. Weights are posterior means. Bands have a prior for details only. Section
 "From weights to effects" of ``docs/proofs/survival.md`` derives the numbers.
 """
 
@@ -30,11 +30,12 @@ _TYPICAL = 1.0
 # constants=_PRIOR --set sizes=5000`).
 _PRIOR = 1.0
 # Each round takes what the last one found as the prior, so that where much is known a
-# wrong prior counts less. One, three and five rounds differ by less than their errors
-# in many designs; if all curves are straight lines, bands are narrower after three.
+# wrong prior counts less. In many designs one, three and five rounds differ by less
+# than their errors (`--set constants=_ROUNDS`).
 _ROUNDS = 3
 # Directions of a part with less than this share of its largest variance have details:
-# curves have one direction of nearly straight lines, and categories have equal ones.
+# curves have one direction of nearly straight lines, and common categories have nearly
+# equal ones; rare categories are details too.
 # With 0.3 coverage and width are the same within their errors. With 0 nothing is a
 # detail: bands of 5,000 persons cover .95 at epsilon .3, 1 and 4, and are .87, .69 and
 # .46 wide in place of .43, .21 and .12 (`--set constants=_DETAIL`).
@@ -89,7 +90,7 @@ class HazardSolution(CentredSolution):
 
 
 class _Effects(NamedTuple):
-    """What the weights of the descent say of the true weights.
+    """Estimates of the true weights, from the weights of the descent.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ class _Effects(NamedTuple):
         Estimates of the true weights and their standard deviations, with a prior for
         details only.
     of_model, of_truth : float
-        Variance of the effects in the model, and what is expected of the true effects.
+        Variance of the effects in the model, and expected variance of the true effects.
     """
 
     run: NoiseOfRun
@@ -174,15 +175,15 @@ def _growth(
 
 
 def _shrunk(
-    states: EffectsOfStates, parts: list[Principal], noise: NoiseOfRun, own: _Effects
+    states: EffectsOfStates, parts: list[Principal], noise: NoiseOfRun, true: _Effects
 ) -> EffectsOfStates:
     """The noise in the effects of states after each direction is shrunk."""
     ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
-    pairs = [effect_noise(parts, each).deviations for each in (noise, own.run)]
+    pairs = [effect_noise(parts, each).deviations for each in (noise, true.run)]
     factors = [
         np.linalg.norm(now * by, axis=1)
         / np.maximum(np.linalg.norm(before, axis=1), 1e-300)
-        for before, now, by in zip(*pairs, np.split(own.shrunk, ends), strict=True)
+        for before, now, by in zip(*pairs, np.split(true.shrunk, ends), strict=True)
     ]
     return states._replace(deviations=np.concatenate(factors) * states.deviations)
 

@@ -608,6 +608,14 @@ BUGS: list[Bug] = [
         (f"{TEST_SURVIVAL}::test_the_size_of_effects_is_found_where_it_is_learned",),
     ),
     Bug(
+        "stated noise of effects forgets that they are shrunk",
+        "model",
+        EFFECTS,
+        "np.linalg.norm(now * by, axis=1)",
+        "np.linalg.norm(now, axis=1)",
+        (f"{TEST_SURVIVAL}::test_stated_noise_shrinks_with_the_weights",),
+    ),
+    Bug(
         "the hazards of a life table forget that persons at high risk leave first",
         "model",
         LIFE_TABLE,

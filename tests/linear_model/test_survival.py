@@ -244,6 +244,32 @@ def test_the_size_of_effects_is_found_where_it_is_learned():
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
+def test_stated_noise_shrinks_with_the_weights(monkeypatch):
+    """And bands do not: their main directions have no prior."""
+    X, y, _ = study(2000)
+    found = []
+    of_descent = _hazard_effects._Effects.of
+
+    def scaled(by):
+        def of(solution):
+            true = of_descent(solution)
+            # The curvature of the run itself, so that only the factor differs.
+            run = solution.found.noise
+            return true._replace(run=run, shrunk=np.full(len(true.shrunk), by))
+
+        return staticmethod(of)
+
+    for by in (1.0, 0.5):
+        monkeypatch.setattr(_hazard_effects._Effects, "of", scaled(by))
+        model = DPDiscreteTimeSurvival(8.0, **FACTS, random_state=0).fit(X, y)
+        found.append((model.coef_, model._states.deviations, model._middle))
+    assert found[0][0].any()
+    np.testing.assert_allclose(found[1][0], found[0][0] / 2)
+    np.testing.assert_allclose(found[1][1], found[0][1] / 2)
+    np.testing.assert_array_equal(found[1][2], found[0][2])
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
 def test_effects_that_are_noise_shrink_and_others_do_not():
     X, y, _ = study(4000)
     model = DPDiscreteTimeSurvival(8.0, **FACTS, random_state=0).fit(X, y)
@@ -318,7 +344,7 @@ def test_the_error_of_a_row_is_that_of_its_weights(monkeypatch, room):
     reach = np.log(np.log(low) / np.log(high)) / 2 / ndtri(0.75)
     logs = np.log(np.log(low) * np.log(high)) / 2 - middle[:, None]
     assert np.allclose(logs, logs[0], rtol=1e-5)
-    assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-4)
+    assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-5)
 
 
 def test_without_noise_it_is_the_model_of_cox():
