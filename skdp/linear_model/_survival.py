@@ -238,6 +238,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
             self._middle, self._stretch = found.middle, found.stretch
+            self._middle_constant = found.middle_constant
             self._of_weights, self._of_times = found.of_weights, found.of_times
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
@@ -362,9 +363,8 @@ class DPDiscreteTimeSurvival(DPEstimator):
         effects = unclipped * centred.raw(self._middle)[:, 0]
         each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
         variance = (unclipped**2 * np.sum(each, axis=0))[:, None] + self._of_times
-        of_centre = self.intercept_ + self.coef_[0] @ self.center_
         effects = np.clip(effects, -_FARTHEST, _FARTHEST)[:, None]
-        total = np.cumsum(np.exp(effects + of_centre), axis=1)
+        total = np.cumsum(np.exp(effects + self._middle_constant), axis=1)
         reach = ndtri((1 + level) / 2) * np.sqrt(variance)
         factor = np.exp(np.minimum(reach, _FARTHEST))
         return np.exp(-total * factor), np.exp(-total / factor)

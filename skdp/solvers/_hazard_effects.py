@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from skdp._arrays import FloatArray
 from skdp.solvers._centred_descent import CentredSolution
@@ -23,22 +24,22 @@ from skdp.solvers._run_noise import NoiseOfRun, Principal, clipped, effect_noise
 # Variance of the effects of persons if nothing is known: hazards of two typical persons
 # differ by a factor of e^1.4.
 _TYPICAL = 1.0
-# The prior of the variance of effects counts as much as so many effects without noise,
-# and so does, for the details of a column, what is found for all columns.
-# Bands of 5,000 persons in many designs cover .93 to .94 with 1 and 2, and .91 to .94
-# with 0.5 (40 fits, errors of about .01: `python -m benchmarks survival_constants --set
-# constants=_PRIOR --set sizes=5000`).
-_PRIOR = 1.0
-# Each round takes what the last one found as the prior, so that where much is known a
-# wrong prior counts less. In many designs one, three and five rounds differ by less
-# than their errors (`--set constants=_ROUNDS`).
-_ROUNDS = 3
-# Directions of a part with less than this share of its largest variance have details:
+# Deviation of the logarithm of the variance of true weights: of straight lines and
+# categories around the typical one, of the bends of all columns around that, and of the
+# bends of a column around those of all.
+# In many designs (40 fits, errors of about .01) bands cover .92 to .96 with 1, .93 to
+# .95 with 1.5 and .93 to .95 with 2, and are wider with 2: `python -m benchmarks
+# survival_constants --set constants=_SPREAD`.
+_SPREAD = 1.5
+# Probability that a curve has no bends. With 0 bands of straight lines are too wide,
+# and with .7 those of curves with steps cover .92 to .94 (`--set constants=_STRAIGHT`).
+_STRAIGHT = 0.6
+_LOGS = np.linspace(-12.0, 6.0, 73)
+# Directions of a part with less than this share of its largest variance are details:
 # curves have one direction of nearly straight lines, and common categories have nearly
-# equal ones; rare categories are details too.
-# With 0.3 coverage and width are the same within their errors. With 0 nothing is a
-# detail: bands of 5,000 persons cover .95 at epsilon .3, 1 and 4, and are .87, .69 and
-# .46 wide in place of .43, .21 and .12 (`--set constants=_DETAIL`).
+# equal ones. Details of a curve are its bends, and those of a text rare categories.
+# With 0 nothing is a detail: bands of 5,000 persons cover .95 at epsilon .3, 1 and 4,
+# and are .87, .69 and .46 wide, not .43, .21 and .11 (`--set constants=_DETAIL`).
 _DETAIL = 0.5
 # In directions of which a descent learns less, no estimate is made.
 _LEAST_LEARNED = 1e-3
@@ -55,6 +56,8 @@ class HazardSolution(CentredSolution):
     ----------
     middle : ndarray of float64 of shape (n_features, 1)
         Weights in the middle of the bands.
+    middle_constant : ndarray of float64 of shape (n_intervals,)
+        Log-hazards of a row at the centre in the middle of the bands.
     of_weights : tuple of ndarray of float64 of shape (n_features, n_directions)
         Errors of these weights in independent directions, one array for each part of
         the rows, as long as their standard deviations.
@@ -65,6 +68,7 @@ class HazardSolution(CentredSolution):
     """
 
     middle: FloatArray
+    middle_constant: FloatArray
     of_weights: tuple[FloatArray, ...]
     of_times: FloatArray
     stretch: float
@@ -74,8 +78,10 @@ class HazardSolution(CentredSolution):
         """Section "From weights to effects" of the proof page derives the numbers."""
         rows, found = solution.centred, solution.found
         assert isinstance(rows, CentredStates)
-        parts, effects = rows.principal, _Effects.of(solution)
-        constant, of_times = _of_intervals(solution, effects)
+        parts = rows.principal
+        # The curvature depends on how large effects are.
+        effects = _Effects.of(solution, _Effects.of(solution, _TYPICAL).of_truth)
+        constant, middle, of_times = _of_intervals(solution, effects)
         facts = vars(solution) | {"constant": constant}
         facts["weights"] = found.kept * _weights(rows, effects.shrunk * effects.weights)
         if solution.states is not None:
@@ -83,9 +89,10 @@ class HazardSolution(CentredSolution):
         return cls(
             **facts,
             middle=_weights(rows, effects.middle),
+            middle_constant=middle,
             of_weights=rows.back(parts, effects.errors),
             of_times=of_times,
-            stretch=_stretch(rows),
+            stretch=effects.stretch,
         )
 
 
@@ -95,7 +102,7 @@ class _Effects(NamedTuple):
     Parameters
     ----------
     run : NoiseOfRun
-        The noise, with the curvature for typical effects.
+        The noise, with the curvature for effects of some variance.
     weights : ndarray of float64 of shape (n_directions,)
         Weights of the descent in the principal directions of the parts.
     shrunk : ndarray of float64 of shape (n_directions,)
@@ -103,8 +110,11 @@ class _Effects(NamedTuple):
     middle, errors : ndarray of float64 of shape (n_directions,)
         Estimates of the true weights and their standard deviations, with a prior for
         details only.
-    of_model, of_truth : float
-        Variance of the effects in the model, and expected variance of the true effects.
+    stretch : float
+        As in `HazardSolution`.
+    of_descent, of_model, of_truth : float
+        Variance of the effects of the descent and of the model, and expected variance
+        of the true effects.
     """
 
     run: NoiseOfRun
@@ -112,11 +122,14 @@ class _Effects(NamedTuple):
     shrunk: FloatArray
     middle: FloatArray
     errors: FloatArray
+    stretch: float
+    of_descent: float
     of_model: float
     of_truth: float
 
     @classmethod
-    def of(cls, solution: CentredSolution) -> Self:
+    def of(cls, solution: CentredSolution, variance: float) -> Self:
+        """Estimates with the curvature for effects of this variance."""
         kept, noise, rows = solution.found.kept, solution.found.noise, solution.centred
         base, n = noise.base, noise.n_samples
         assert isinstance(base, HazardBase)
@@ -124,36 +137,30 @@ class _Effects(NamedTuple):
         parts = rows.principal
         weights = rows.along(parts, solution.found.mean[:, 0])
         spreads, unit = clipped(np.concatenate([part.spreads for part in parts]))
-        curvature = (base.table.chord(_TYPICAL) / n,)
-        squares = (float(base.table.hazards(_TYPICAL).squares.sum()) / n,)
+        curvature = (base.table.chord(variance) / n,)
+        squares = (float(base.table.hazards(variance).squares.sum()) / n,)
         run = replace(noise, base=replace(base, curvature=curvature, squares=squares))
         learned = run.learned(spreads, unit)[:, 0]
-        chance = run.variance(spreads, unit)[:, 0]
-        prior = np.full(len(spreads), _TYPICAL / max(float(spreads.sum()), 1e-300))
-        details = _details(parts)
-        column = np.repeat(range(len(parts)), [len(part.spreads) for part in parts])
-
-        def factor(where: NDArray[np.bool_]) -> float:
-            return _growth(prior[where], weights[where], learned[where], chance[where])
-
-        prior *= factor(~details)
-        for where in [details, *(details & (column == j) for j in range(len(parts)))]:
-            for _ in range(_ROUNDS):
-                prior[where] *= factor(where)
-        shrunk = prior * learned / np.maximum(prior * learned**2 + chance, 1e-300)
-        left = prior * (1 - shrunk * learned)
+        chance = np.maximum(run.variance(spreads, unit)[:, 0], 1e-300)
+        typical = _TYPICAL / max(float(spreads.sum()), 1e-300)
+        groups, details = _groups(rows, parts), _details(parts)
+        shrunk, left = _posterior(weights, learned, chance, groups, typical)
         if not noise.deviations.any():  # epsilon = inf: the plain estimate
             shrunk = np.ones(len(spreads))
         free = np.maximum(learned, _LEAST_LEARNED)
-        energy = spreads * (shrunk * weights) ** 2
+        stretch = _stretch(rows)
+        energy = float(spreads @ (shrunk * weights) ** 2)
+        of_truth = (energy + float(spreads @ left)) / stretch**2
         return cls(
             run=run,
             weights=weights,
             shrunk=shrunk,
             middle=np.where(details, shrunk, 1 / free) * weights,
             errors=np.sqrt(np.where(details, left, chance / free**2)),
-            of_model=kept**2 * float(energy.sum()),
-            of_truth=min(float(energy.sum() + spreads @ left), _MOST_VARIANCE),
+            stretch=stretch,
+            of_descent=kept**2 * float(spreads @ weights**2) / stretch**2,
+            of_model=kept**2 * energy / stretch**2,
+            of_truth=min(of_truth, _MOST_VARIANCE),
         )
 
 
@@ -163,15 +170,61 @@ def _weights(rows: CentredStates, values: FloatArray) -> FloatArray:
     return np.asarray(np.sum(each, axis=0))[:, None]
 
 
-def _growth(
-    prior: FloatArray, weights: FloatArray, learned: FloatArray, chance: FloatArray
-) -> float:
-    """Estimated variance of the true weights in some directions, over the prior."""
-    signal = prior * learned**2
-    expected = np.maximum(signal + chance, 1e-300)
-    known = float(np.sum((signal / expected) ** 2))
-    seen = float(np.sum(signal * (weights**2 - chance) / expected**2))
-    return (_PRIOR + max(seen, 0.0)) / (_PRIOR + known)
+def _posterior(
+    weights: FloatArray,
+    learned: FloatArray,
+    chance: FloatArray,
+    groups: NDArray[np.int_],
+    typical: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Posterior means of the true weights, over the weights, and posterior variances.
+
+    Parameters
+    ----------
+    weights, learned, chance : ndarray of float64 of shape (n_directions,)
+        ``weights`` are ``learned`` times the true weights plus chance of this variance.
+    groups : ndarray of int of shape (n_directions,)
+        True weights of a group have a common variance. The first group has lines and
+        categories; each of the others has the bends of a curve.
+    typical : float
+        Variance of the true weights of lines if nothing is known.
+    """
+    sizes = typical * np.exp(_LOGS)[:, None]
+    expected = sizes * learned**2 + chance
+    each = -0.5 * (np.log(expected) + weights**2 / expected)
+    ours = [each[:, groups == group].sum(axis=1) for group in range(groups.max() + 1)]
+    belief = _belief(np.stack(ours))[groups].T
+    gains = sizes * learned / expected
+    shrunk = np.sum(belief * gains, axis=0)
+    apart = (gains - shrunk) ** 2 * weights**2
+    left = np.sum(belief * (sizes * (1 - gains * learned) + apart), axis=0)
+    return shrunk, left
+
+
+def _belief(likely: FloatArray) -> FloatArray:
+    """Probability of each variance of `_LOGS` in each group, from log-likelihoods."""
+    lines, curves = likely[0], likely[1:]
+    lines = softmax(lines - (_LOGS / _SPREAD) ** 2 / 2)
+    near = softmax(-((np.subtract.outer(_LOGS, _LOGS) / _SPREAD) ** 2) / 2, axis=1)
+    # The smallest variance is none.
+    near = (1 - _STRAIGHT) * near + _STRAIGHT * (np.arange(len(_LOGS)) == 0)
+    curves = np.exp(curves - curves.max(axis=1, keepdims=True))
+    # Given the variance of the bends of all columns, by what each curve says of it.
+    says = np.log(np.maximum(curves @ near.T, 1e-300))
+    of_all = says.sum(axis=0) - ((_LOGS - lines @ _LOGS) / _SPREAD) ** 2 / 2
+    curves *= softmax(of_all - says, axis=1) @ near
+    return np.vstack([lines, curves / curves.sum(axis=1, keepdims=True)])
+
+
+def _groups(rows: CentredStates, parts: list[Principal]) -> NDArray[np.int_]:
+    """Group of each direction in `_posterior`."""
+    # A category is a feature, and a point of a curve has a feature of each fineness.
+    features = np.diff(rows.states.basis.indptr)
+    each = np.split(features, np.cumsum(rows.states.parts)[:-1])
+    curves = [own.max(initial=0) > 1 for own in each]
+    numbers = [own * (1 + part) for part, own in enumerate(curves)]
+    repeated = np.repeat(numbers, [len(part.spreads) for part in parts])
+    return np.asarray(repeated * _details(parts))
 
 
 def _shrunk(
@@ -210,11 +263,13 @@ def _stretch(rows: Any) -> float:
 
 def _of_intervals(
     solution: CentredSolution, effects: _Effects
-) -> tuple[FloatArray, FloatArray]:
-    """Log-hazards with what the table adds, and the variance of their sums' logarithms.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log-hazards of the model, of the bands, and the variance of their cumulated sums.
 
-    What the descent has not learned of an interval follows from the table, with the
-    variance of the effects in the model. The variance of the true effects may differ.
+    What the descent has not learned of an interval follows from the table. Hazards of
+    a row at the centre depend on the variance of the effects, which is that of the
+    model or that of the true effects; the descent has learned those for its effects.
+    The variance is that of the logarithms of the sums.
     """
     kept, noise = solution.found.kept, solution.found.noise
     base, square = noise.base, noise.paces[0].intercept_weight ** 2
@@ -222,9 +277,12 @@ def _of_intervals(
     table, now = base.table, base.table.hazards(effects.of_model)
     bend = square * now.curvature / noise.n_samples
     learned = -kept * np.expm1(-noise.flow * bend)
-    moved = (1 - learned) * (now.logs - np.array(base.constant))
-    constant = solution.constant + moved
-    hazard = np.exp(constant)
+    start, found = np.array(base.constant), solution.constant
+    constant = found + (1 - learned) * (now.logs - start)
+    true = table.hazards(effects.of_truth).logs
+    middle = found + (1 - learned) * (true - start)
+    middle += learned * (true - table.hazards(effects.of_descent).logs)
+    hazard = np.exp(middle)
     of_sample = learned**2 * now.squares / np.maximum(now.curvature**2, 1e-300)
     of_sample += (1 - learned) ** 2 / (table.exposed * table.steady)
     # Intervals depend on each other little, and their steps have no preconditioner.
@@ -233,6 +291,4 @@ def _of_intervals(
     of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
     variance = np.cumsum(hazard**2 * (of_sample + of_steps))
     variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
-    both = now.logs, table.hazards(effects.of_truth).logs
-    off = np.subtract(*[np.logaddexp.accumulate(logs) for logs in both])
-    return constant, variance / np.cumsum(hazard) ** 2 + off**2
+    return constant, middle, variance / np.cumsum(hazard) ** 2

@@ -229,18 +229,30 @@ def covered(n, epsilon, n_fits, n_rows=200):
     return np.mean(of_persons), np.mean(of_all)
 
 
-def test_the_size_of_effects_is_found_where_it_is_learned():
+def test_sizes_of_effects_are_found_where_they_are_learned():
     rng = np.random.default_rng(0)
-    learned, chance = rng.uniform(0.3, 1.0, 4000), rng.uniform(0.1, 0.5, 4000)
-    true = rng.normal(0, 0.7, 4000)
-    weights = learned * true + np.sqrt(chance) * rng.normal(size=4000)
-    # The standard error is .02 of the variance, .49, at either prior.
-    for prior in (0.3, 3.0):
-        known = np.full(4000, prior)
-        size = prior * _hazard_effects._growth(known, weights, learned, chance)
-        assert abs(size - 0.49) < 6 * 0.02
-    assert _hazard_effects._growth(known, weights, 1e-6 * learned, chance) > 0.99
-    assert _hazard_effects._growth(known, 0 * weights, learned, chance) < 0.01
+    groups = np.repeat([0, 1, 2], 4000)
+    deviations = np.array([0.7, 0.4, 0.0])[groups]  # the second curve has no bends
+    learned, chance = rng.uniform(0.3, 1.0, 12000), rng.uniform(0.1, 0.5, 12000)
+    true = rng.normal(0, 1, 12000) * deviations
+    weights = learned * true + np.sqrt(chance) * rng.normal(size=12000)
+    signal = deviations**2 * learned
+    best = signal / (signal * learned + chance)
+    # The variances of 4,000 true weights are known within 5 %.
+    for typical in (0.1, 3.0):
+        shrunk, left = _hazard_effects._posterior(
+            weights, learned, chance, groups, typical
+        )
+        np.testing.assert_allclose(shrunk, best, rtol=0.2, atol=0.005)
+        errors = (true - shrunk * weights) ** 2
+        for group in (0, 1):
+            # The mean of 4,000 squares has a standard error of .022.
+            ours = groups == group
+            assert abs(np.mean(errors[ours] / left[ours]) - 1) < 6 * 0.022
+        assert left[groups == 2].max() < 0.005
+    # Where nothing is learned the prior is left, with the mean of its large variances.
+    _, left = _hazard_effects._posterior(0 * weights, 1e-6 * learned, chance, groups, 1)
+    assert left.min() > 1
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
@@ -251,8 +263,8 @@ def test_stated_noise_shrinks_with_the_weights(monkeypatch):
     of_descent = _hazard_effects._Effects.of
 
     def scaled(by):
-        def of(solution):
-            true = of_descent(solution)
+        def of(solution, variance):
+            true = of_descent(solution, variance)
             # The curvature of the run itself, so that only the factor differs.
             run = solution.found.noise
             return true._replace(run=run, shrunk=np.full(len(true.shrunk), by))
@@ -343,7 +355,8 @@ def test_the_error_of_a_row_is_that_of_its_weights(monkeypatch, room):
     low, high = model.survival_bands(X, 0.5)
     reach = np.log(np.log(low) / np.log(high)) / 2 / ndtri(0.75)
     logs = np.log(np.log(low) * np.log(high)) / 2 - middle[:, None]
-    assert np.allclose(logs, logs[0], rtol=1e-5)
+    total = np.logaddexp.accumulate(model._middle_constant)
+    assert np.allclose(logs, total, rtol=1e-5, atol=1e-6)
     assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-5)
 
 
