@@ -336,9 +336,9 @@ class DPDiscreteTimeSurvival(DPEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits of `predict_survival_function`.
 
-        They count the sample, the privacy noise, the clip of rows, and details of
-        curves and rare categories that the descent has not learned, whose size is
-        estimated from the learned ones. Columns are taken to be independent. Straight
+        They count the sample, the privacy noise, the clip of rows, and bends of curves
+        and rare categories that the descent has not learned, whose size is estimated
+        from the learned ones. Columns are taken to be independent. Straight
         lines and common categories are not shrunk in the middle of a band, so that
         where little is learned the predicted curve may be outside.
         ``docs/guide/survival.md`` has the measured coverage, and

@@ -27,19 +27,22 @@ _TYPICAL = 1.0
 # Deviation of the logarithm of the variance of true weights: of straight lines and
 # categories around the typical one, of the bends of all columns around that, and of the
 # bends of a column around those of all.
-# In many designs (40 fits, errors of about .01) bands cover .92 to .96 with 1, .93 to
-# .95 with 1.5 and .93 to .95 with 2, and are wider with 2: `python -m benchmarks
-# survival_constants --set constants=_SPREAD`.
+# In many designs bands of 5,000 persons cover .92, .94, .94 with 1, and .92, .94, .93
+# with 1.5, and .95, .90, .94 with 2 (epsilon .3, 1, 4; 40 fits, errors of about .01):
+# `python -m benchmarks survival_constants --set constants=_SPREAD`.
 _SPREAD = 1.5
-# Probability that a curve has no bends. With 0 bands of straight lines are too wide,
-# and with .7 those of curves with steps cover .92 to .94 (`--set constants=_STRAIGHT`).
+# Probability that a curve has no bends. With 0 these bands cover .96 and are a tenth
+# wider, and bands of straight lines cover .98 to 1; with .7 they cover .93, .91, .93
+# (`--set constants=_STRAIGHT`).
 _STRAIGHT = 0.6
+# Logarithms of the variances that are considered, over the typical one.
 _LOGS = np.linspace(-12.0, 6.0, 73)
 # Directions of a part with less than this share of its largest variance are details:
 # curves have one direction of nearly straight lines, and common categories have nearly
 # equal ones. Details of a curve are its bends, and those of a text rare categories.
-# With 0 nothing is a detail: bands of 5,000 persons cover .95 at epsilon .3, 1 and 4,
-# and are .87, .69 and .46 wide, not .43, .21 and .11 (`--set constants=_DETAIL`).
+# With 0.3 coverage and width are the same within their errors. With 0 nothing is a
+# detail: bands of 5,000 persons cover .96, .94, .96, and are .88, .68, .45 wide, not
+# .42, .20, .11 (`--set constants=_DETAIL`).
 _DETAIL = 0.5
 # In directions of which a descent learns less, no estimate is made.
 _LEAST_LEARNED = 1e-3
