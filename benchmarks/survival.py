@@ -52,7 +52,7 @@ from benchmarks._runner import Line, benchmark, line
 from skdp import DPDiscreteTimeSurvival, DPLogisticRegression
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
-from skdp.solvers import _hazard_effects, _hazards
+from skdp.solvers import _hazards, _true_weights
 from skdp.solvers._life_table import LifeTable
 from skdp.tables._source import Block
 
@@ -401,7 +401,7 @@ def _with_later_seed(
 
 @benchmark("survival_constants", runs=40)
 def lines_of_constants(
-    constants: str = "_INTERVALS,_ROOM,_SPREAD,_STRAIGHT,_DETAIL",
+    constants: str = "_INTERVALS,_ROOM,_SPREAD,_STRAIGHT",
     sizes: str = "500,5000",
     adjacency: str = "replace_one",
 ) -> Iterator[Line]:
@@ -411,7 +411,6 @@ def lines_of_constants(
         "_ROOM": (1.0, 1.2, 1.4),
         "_SPREAD": (1.0, 1.5, 2.0),
         "_STRAIGHT": (0.0, 0.6, 0.7),
-        "_DETAIL": (0.0, 0.3, 0.5),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):
         for value, epsilon in product(values[constant], (0.3, 1.0, 4.0)):
@@ -424,6 +423,6 @@ def lines_of_constants(
 def _changed(
     constant: str, value: float, n: int, epsilon: float, adjacency: str, seed: int
 ) -> Any:
-    where = _hazards if hasattr(_hazards, constant) else _hazard_effects
+    where = _hazards if hasattr(_hazards, constant) else _true_weights
     with patch.object(where, constant, value):
         return hazards("designs", n, epsilon, adjacency, seed)

@@ -337,10 +337,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
         """Pointwise limits of `predict_survival_function`.
 
         They count the sample, the privacy noise, the clip of rows, and bends of curves
-        and rare categories that the descent has not learned, whose size is estimated
-        from the learned ones. Columns are taken to be independent. Straight
-        lines and common categories are not shrunk in the middle of a band, so that
-        where little is learned the predicted curve may be outside.
+        that the descent has not learned, whose size is estimated from those of all
+        curves. Columns are taken to be independent. Slopes and categories are not
+        shrunk in the middle of a band, so that where little is learned the predicted
+        curve may be outside.
         ``docs/guide/survival.md`` has the measured coverage, and
         ``docs/proofs/survival.md`` the formulas.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
@@ -284,19 +284,23 @@ class CentredStates:
         return np.concatenate([part.directions @ weights[j] for part, (j, *_) in pairs])
 
     def back(
-        self, parts: list[Principal], values: FloatArray
+        self, parts: list[Principal], values: Sequence[FloatArray]
     ) -> tuple[FloatArray, ...]:
-        """Weights of features in each principal direction, the inverse of `along`.
+        """Weights of features from weights in the directions of each part.
+
+        Parameters
+        ----------
+        parts : list of Principal
+        values : sequence of ndarray of float64 of shape (n_directions_of_part, k)
 
         Returns
         -------
-        tuple of ndarray of float64 of shape (n_features, n_directions_of_part)
+        tuple of ndarray of float64 of shape (n_features, k)
         """
-        found, ends = [], np.cumsum([len(part.spreads) for part in parts])[:-1]
-        triples = zip(parts, self._parts(), np.split(values, ends), strict=True)
-        for part, (features, *_), own in triples:
-            weights = np.zeros((self.states.basis.shape[1], len(own)))
-            weights[features] = part.directions.T * own
+        found = []
+        for part, (features, *_), own in zip(parts, self._parts(), values, strict=True):
+            weights = np.zeros((self.states.basis.shape[1], own.shape[1]))
+            weights[features] = part.directions.T @ own
             found.append(weights)
         return tuple(found)
 

@@ -429,7 +429,11 @@ class CentredSource(Source):
         return self._source.remote
 
     def nothing(self) -> Block:
-        # Encoding no rows shows the public layout of encoded rows.
+        return self._nothing
+
+    @cached_property
+    def _nothing(self) -> Block:
+        # Encoding no rows shows the public layout of encoded rows. Every sum asks.
         X = self._source.nothing().X
         if not self._source.facts.holds_rows:
             X = csr_array((0, self._source.n_features))

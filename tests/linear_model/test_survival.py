@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 from sklearn.base import clone
@@ -20,7 +21,7 @@ from skdp import BudgetLedger, DPDiscreteTimeSurvival, ParquetSource, private_sc
 from skdp.columns import Range
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy.release._answers import Released
-from skdp.solvers import _hazard_effects, _hazards, _run_noise
+from skdp.solvers import _hazard_effects, _hazards, _run_noise, _true_weights
 from skdp.solvers._hazards import HazardGradient, HazardLoss, HazardObjective
 from skdp.solvers._life_table import LifeTable, at_risk
 from skdp.tables._centred import CentredMatrix, StateRows
@@ -229,30 +230,84 @@ def covered(n, epsilon, n_fits, n_rows=200):
     return np.mean(of_persons), np.mean(of_all)
 
 
-def test_sizes_of_effects_are_found_where_they_are_learned():
+def columns_of(deviations, slopes, n=2000):
+    """True weights and `Seen` of categories (slope None) and curves."""
     rng = np.random.default_rng(0)
-    groups = np.repeat([0, 1, 2], 4000)
-    deviations = np.array([0.7, 0.4, 0.0])[groups]  # the second curve has no bends
-    learned, chance = rng.uniform(0.3, 1.0, 12000), rng.uniform(0.1, 0.5, 12000)
-    true = rng.normal(0, 1, 12000) * deviations
-    weights = learned * true + np.sqrt(chance) * rng.normal(size=12000)
-    signal = deviations**2 * learned
-    best = signal / (signal * learned + chance)
-    # The variances of 4,000 true weights are known within 5 %.
+    for deviation, slope in zip(deviations, slopes, strict=True):
+        learned, chance = rng.uniform(0.3, 1.0, n), rng.uniform(0.1, 0.5, n)
+        line = rng.normal(size=n)
+        line /= np.linalg.norm(line)
+        true = rng.normal(0, deviation, n)
+        if slope is not None:
+            true += slope * line
+        weights = learned * true + np.sqrt(chance) * rng.normal(size=n)
+        line = None if slope is None else line
+        yield true, _true_weights.Seen(weights, learned, chance, line)
+
+
+def test_true_weights_are_as_near_as_is_said():
+    """Of categories, of a curve with bends, and of one without."""
+    pairs = list(columns_of([0.7, 0.4, 0.0], [None, 2.0, -1.5]))
+    true, columns = zip(*pairs, strict=True)
     for typical in (0.1, 3.0):
-        shrunk, left = _hazard_effects._posterior(
-            weights, learned, chance, groups, typical
-        )
-        np.testing.assert_allclose(shrunk, best, rtol=0.2, atol=0.005)
-        errors = (true - shrunk * weights) ** 2
-        for group in (0, 1):
-            # The mean of 4,000 squares has a standard error of .022.
-            ours = groups == group
-            assert abs(np.mean(errors[ours] / left[ours]) - 1) < 6 * 0.022
-        assert left[groups == 2].max() < 0.005
-    # Where nothing is learned the prior is left, with the mean of its large variances.
-    _, left = _hazard_effects._posterior(0 * weights, 1e-6 * learned, chance, groups, 1)
-    assert left.min() > 1
+        found = _true_weights.true_weights(list(columns), typical)
+        for truth, seen, each in zip(true[:2], columns, found, strict=False):
+            # A mean of 2,000 squares has a standard error of .032.
+            off = (truth - each.gains @ seen.weights) ** 2
+            assert abs(np.mean(off / each.left) - 1) < 6 * 0.032
+            spread = np.sum(each.errors**2, axis=1)
+            assert abs(np.mean((truth - each.middle) ** 2 / spread) - 1) < 6 * 0.032
+        categories, _, straight = found
+        _, learned, chance, _ = columns[0]
+        # The variance of 2,000 true weights is known within 7 %.
+        best = 0.49 * learned / (0.49 * learned**2 + chance)
+        np.testing.assert_allclose(np.diag(categories.gains), best, rtol=0.2)
+        # Bands of categories have no prior.
+        np.testing.assert_allclose(categories.middle, columns[0].weights / learned)
+        of_bands = np.sqrt(chance) / learned
+        np.testing.assert_allclose(categories.errors, np.diag(of_bands))
+        # Of a curve without bends little more than the slope is left. Its standard
+        # error is about .6, and that of each of the 2,000 weights otherwise.
+        assert np.mean(np.sum(straight.errors**2, axis=1)) < 0.01
+        assert np.mean((straight.middle - true[2]) ** 2) < 0.01
+        assert abs(straight.middle @ columns[2].line + 1.5) < 6 * 0.6
+
+
+def test_a_slope_and_bends_are_those_of_normal_vectors():
+    (_, seen), *_ = columns_of([0.4], [3.0], n=12)
+    curve = _true_weights._Curve(seen, np.array([[0.2]]))
+    found = curve.found(np.ones(1), 5.0)
+    prior = 0.2 * np.eye(12) + 5.0 * np.outer(seen.line, seen.line)
+    learned = np.diag(seen.learned)
+    of_weights = learned @ prior @ learned + np.diag(seen.chance)
+    gains = prior @ learned @ np.linalg.inv(of_weights)
+    np.testing.assert_allclose(found.gains, gains, atol=1e-12)
+    left = np.diag(prior - gains @ learned @ prior)
+    np.testing.assert_allclose(found.left, left, rtol=1e-9)
+    # A slope without a prior is the limit of one with a wide prior.
+    wide = curve.found(np.ones(1), 1e9)
+    np.testing.assert_allclose(wide.gains @ seen.weights, found.middle, atol=1e-6)
+    np.testing.assert_allclose(np.sum(found.errors**2, axis=1), wide.left, rtol=1e-6)
+    # And so is its likelihood, up to a factor that is the same for all sizes.
+    sizes = np.array([[0.2], [0.7]])
+    several = _true_weights._Curve(seen, sizes).likely
+    expected = []
+    for size in sizes[:, 0]:
+        prior = size * np.eye(12) + 1e9 * np.outer(seen.line, seen.line)
+        of_weights = learned @ prior @ learned + np.diag(seen.chance)
+        expected.append(stats.multivariate_normal(cov=of_weights).logpdf(seen.weights))
+    assert several[1] - several[0] == pytest.approx(expected[1] - expected[0], rel=1e-5)
+
+
+def test_where_nothing_is_learned_the_prior_is_left():
+    columns = [
+        seen._replace(weights=0 * seen.weights, learned=1e-6 + 0 * seen.learned)
+        for _, seen in columns_of([0.7, 0.4], [None, 1.0])
+    ]
+    found = _true_weights.true_weights(columns, 1.0)
+    # The mean of a lognormal prior. Bends have one more level, or are none.
+    assert 2 < found[0].left.mean() < 4
+    assert found[1].left.mean() > 1
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
@@ -266,8 +321,15 @@ def test_stated_noise_shrinks_with_the_weights(monkeypatch):
         def of(solution, variance):
             true = of_descent(solution, variance)
             # The curvature of the run itself, so that only the factor differs.
-            run = solution.found.noise
-            return true._replace(run=run, shrunk=np.full(len(true.shrunk), by))
+            run, before = solution.found.noise, true.found
+            found = [
+                each._replace(gains=by * np.eye(len(each.left))) for each in before
+            ]
+            columns = solution.centred.principal
+            weights = solution.centred.along(columns, solution.found.mean[:, 0])
+            ends = np.cumsum([len(each.left) for each in found])[:-1]
+            means = np.split(by * weights, ends)
+            return true._replace(run=run, found=found, means=means)
 
         return staticmethod(of)
 
