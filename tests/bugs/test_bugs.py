@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -12,14 +13,24 @@ from tests.bugs import BUGS
 from tests.bugs.bug import KINDS, ROOT, Bug
 
 
+@cache
+def text_of(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+@cache
+def code_of(file: str) -> str:
+    return ast.dump(ast.parse(text_of(file)))
+
+
 def complaints(bug: Bug) -> list[str]:
     """What is wrong with the entry of a bug."""
     found = []
-    text = (ROOT / bug.file).read_text(encoding="utf-8")
     if bug.kind not in KINDS:
         found.append(f"unknown kind {bug.kind!r}")
     try:
-        if ast.dump(ast.parse(bug.patched(text))) == ast.dump(ast.parse(text)):
+        patched = bug.patched(text_of(bug.file))
+        if ast.dump(ast.parse(patched)) == code_of(bug.file):
             found.append("the patch changes no code")
     except (SyntaxError, ValueError) as error:
         found.append(str(error))
@@ -31,7 +42,7 @@ def complaints(bug: Bug) -> list[str]:
         name = name.partition("[")[0]
         if not place.is_file():
             found.append(f"there is no file {path}")
-        elif name and f"def {name}(" not in place.read_text(encoding="utf-8"):
+        elif name and f"def {name}(" not in text_of(path):
             found.append(f"there is no {name} in {path}")
     return found
 

@@ -50,6 +50,7 @@ from skdp import (
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N, kept, numbers
 from tests.io.users import GD, N_USERS, fitted_here, shuffled, table
+from tests.wide import covering
 
 SEED = {"random_state": 0}
 LABELS = {"classes": [0, 1], **SEED}
@@ -322,7 +323,7 @@ def source_in(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("unit", "what", "place"), list(cells()))
+@pytest.mark.parametrize(("unit", "what", "place"), covering(cells()))
 def test_releases_have_the_bits_of_memory(unit, what, place, source_in):
     facts, given = facts_of(unit, what)
     release, source = BY_UNIT[unit][what][0], source_in(place, unit, facts)

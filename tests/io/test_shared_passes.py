@@ -7,6 +7,7 @@ declared, and how often it reads must not tell how many trials there were.
 from __future__ import annotations
 
 import gc
+import itertools
 import pickle
 import weakref
 from typing import ClassVar
@@ -42,6 +43,7 @@ from skdp.tables._source import NO_ROOM, UNLIMITED, Room
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 from tests.io.users import MOST, facts_of, table
+from tests.wide import covering
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 GIVEN = {"classes": [0, 1], "columns": COLUMNS}
@@ -245,8 +247,12 @@ def in_a_table(frame, **facts):
     return CountingTable(connection, "records", record_id="key", **facts)
 
 
-@pytest.mark.parametrize("place", ["files", "database"])
-@pytest.mark.parametrize("method", ["composition", "random_stopping"])
+@pytest.mark.parametrize(
+    ("place", "method"),
+    covering(
+        itertools.product(["files", "database"], ["composition", "random_stopping"])
+    ),
+)
 def test_kept_or_not_a_search_has_the_same_bits(place, method, tmp_path, keeps):
     model = DPLogisticRegression(classes=["ill", "well"], columns=MIXED)
     facts = {"target": "label", "n_samples": N, "features": list(MIXED)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import matplotlib
@@ -12,6 +13,7 @@ import pytest
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPPoissonRegressor
 from skdp.columns import Categories, Range
+from tests.wide import covering
 
 matplotlib.use("Agg")
 
@@ -75,8 +77,12 @@ def effects_of(model, name):
     return np.concatenate([table[name].to_numpy(float) for table in tables])
 
 
-@pytest.mark.parametrize("is_dependent", [False, True])
-@pytest.mark.parametrize("kind", [DPLogisticRegression, DPLinearRegression])
+@pytest.mark.parametrize(
+    ("kind", "is_dependent"),
+    covering(
+        itertools.product([DPLogisticRegression, DPLinearRegression], [False, True])
+    ),
+)
 def test_refits_vary_by_the_stated_noise(kind, is_dependent):
     X, raw, rng = table(3000, is_dependent=is_dependent)
     y = raw + rng.normal(size=len(X))

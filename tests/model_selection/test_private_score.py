@@ -38,6 +38,7 @@ from skdp.privacy import (
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.release import _door
 from tests.spies import SpyLedger, SpyNoise
+from tests.wide import covering
 
 # scikit-learn 1.6 with a newer SciPy.
 pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
@@ -242,7 +243,12 @@ def in_errors(scoring):
 LEAST_HELD = 163
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "f1_macro", "r2"])
+@pytest.mark.parametrize(
+    "scoring",
+    covering(
+        ["roc_auc", "balanced_accuracy", "f1_macro", "r2"], lambda name: (name == "r2",)
+    ),
+)
 def test_errors_hold_the_exact_score(scoring):
     away = in_errors(scoring)
     assert np.sum(away <= 1.96) >= LEAST_HELD
