@@ -19,13 +19,13 @@ from skdp._arrays import FloatArray
 # Deviation of the logarithm of the variance of true weights: of straight lines and
 # categories around the typical one, of the bends of all columns around that, and of the
 # bends of a column around those of all.
-# In many designs bands of 5,000 persons cover .92, .94, .94 with 1, and .92, .94, .93
-# with 1.5, and .95, .90, .94 with 2 (epsilon .3, 1, 4; 40 fits, errors of about .01):
+# In many designs bands of 5,000 persons cover .93, .93, .95 with 1, and .94, .92, .94
+# with 1.5, and .94, .92, .93 with 2 (epsilon .3, 1, 4; 40 fits, errors of about .01):
 # `python -m benchmarks survival_constants --set constants=_SPREAD`.
 _SPREAD = 1.5
-# Probability that a curve has no bends. With 0 these bands cover .96 and are a tenth
-# wider, and bands of straight lines cover .98 to 1; with .7 they cover .93, .91, .93
-# (`--set constants=_STRAIGHT`).
+# Probability that a curve has no bends. With 0 these bands cover .97, .96, .97 and are
+# a tenth wider, and bands of straight lines cover .98 to 1. With .7 they are the same
+# within their errors (`--set constants=_STRAIGHT`).
 _STRAIGHT = 0.6
 # Logarithms of the variances that are considered, over the typical one.
 _LOGS = np.linspace(-12.0, 6.0, 73)
