@@ -221,9 +221,7 @@ BUGS: list[Bug] = [
         "skdp/solvers/_centred_descent.py",
         "mixed = first + share * (mean - first)",
         "mixed = mean",
-        (
-            f"{TEST_CONTINUED}::test_a_fit_goes_on_from_the_model_and_a_weak_one_leaves_it",
-        ),
+        (f"{TEST_CONTINUED}::test_what_is_learned_counts_with_its_share",),
     ),
     Bug(
         "the statement does not name the model that was continued",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -133,6 +134,23 @@ def test_the_gate_moves_between_the_given_weights_and_what_is_learned(
     share = model.privacy_.solver_params["learned_share"]
     assert share == share_of(own, past)
     assert not np.allclose(found[1.0], found[0.0])
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_what_is_learned_counts_with_its_share(name, monkeypatch):
+    monkeypatch.setattr(_centred_descent, "kept_share", lambda *_: 1.0)
+    given, found, start = first(name), {}, _centred_descent.Start
+    for share in (0.5, 1.0):
+        # The share that sets the pace stays the same.
+
+        def changed(*facts, share=share):
+            return replace(start(*facts), share=share)
+
+        monkeypatch.setattr(_centred_descent, "Start", changed)
+        found[share] = quiet(MODELS[name], seed=1, init=given)._released.weights
+    mean = (given._released.weights + found[1.0]) / 2
+    assert np.allclose(found[0.5], mean)
+    assert not np.allclose(found[0.5], found[1.0])
 
 
 @pytest.mark.parametrize("name", ["trees", "trees of numbers"])
