@@ -408,7 +408,7 @@ def lines_of_constants(
     """Constants of survival models, on many designs: curves and bands."""
     values = {
         "_INTERVALS": (0.2, 0.5, 1.0),
-        "_ROOM": (1.0, 1.2, 1.4),
+        "_ROOM": (1.2, 1.4, 1.5, 1.75),
         "_SPREAD": (1.0, 1.5, 2.0),
         "_STRAIGHT": (0.0, 0.6, 0.7),
     }
