@@ -338,11 +338,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
 
         They count the sample, the privacy noise, the clip of rows, and bends of curves
         that the descent has not learned, whose size is estimated from those of all
-        curves. Columns are taken to be independent. Slopes and categories are not
-        shrunk in the middle of a band, so that where little is learned the predicted
-        curve may be outside.
-        ``docs/guide/survival.md`` has the measured coverage, and
-        ``docs/proofs/survival.md`` the formulas.
+        curves. Columns are taken to be independent. Slopes, categories, heaps and
+        missing cells are not shrunk in the middle of a band, so that where little is
+        learned the predicted curve may be outside. ``docs/guide/survival.md`` has the
+        measured coverage, and ``docs/proofs/survival.md`` the formulas.
 
         Parameters
         ----------

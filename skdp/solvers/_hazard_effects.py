@@ -24,6 +24,9 @@ from skdp.solvers._true_weights import Found, Seen, true_weights
 _TYPICAL = 1.0
 # In directions of which a descent learns less, no estimate is made.
 _LEAST_LEARNED = 1e-3
+# Indicators weigh half as much as the position on an axis, and hats at most .36 times
+# as much (`_hat_weights`).
+_LEAST_FREE = 0.4
 # With this variance hazards of two typical persons differ by a factor of e^7. Without a
 # limit they overflow where nobody has the event and nothing is known of the effects.
 _MOST_VARIANCE = 25.0
@@ -152,17 +155,26 @@ def _weights(rows: CentredStates, values: list[FloatArray]) -> FloatArray:
 
 
 def _lines(rows: CentredStates, parts: list[Principal]) -> list[FloatArray | None]:
-    """The straight line of each curve; None for categories and constant columns."""
-    # A category is one feature; a point of a curve has a position and hats.
-    features = np.diff(rows.states.basis.indptr)
-    each = np.split(features, np.cumsum(rows.states.parts)[:-1])
+    """Orthonormal directions without a prior in the bands of a curve, or None.
+
+    They span the position on the axis and the indicators of heaps and missing cells.
+    The rest of a curve are bends. Categories have None.
+    """
+    ends = np.cumsum(rows.states.parts)
     found: list[FloatArray | None] = []
-    for part, of_states in zip(parts, each, strict=True):
-        # Of all features of a curve, positions vary most.
-        varied = part.spreads @ part.directions**2
-        line = part.directions[:, np.argmax(varied)] * (part.spreads > 0)
-        is_curve = of_states.max(initial=0) > 1 and varied.any()
-        found.append(line / np.linalg.norm(line) if is_curve else None)
+    for part, states in zip(
+        parts, np.split(np.arange(ends[-1]), ends[:-1]), strict=True
+    ):
+        basis = abs(rows.states.basis[states])
+        largest = basis.max(axis=0).toarray().ravel()[np.unique(basis.indices)]
+        free = part.directions[:, largest > _LEAST_FREE * largest.max(initial=0.0)]
+        # Directions without variance have no effect, and any weight.
+        varies = part.spreads > 1e-12 * part.spreads.max(initial=0.0)
+        lines, sizes, _ = np.linalg.svd(free * varies[:, None], full_matrices=False)
+        lines = lines[:, sizes > 1e-6]
+        # A category is one feature; a point of a curve has a position and hats.
+        is_curve = np.diff(basis.indptr).max(initial=0) > 1 and lines.size > 0
+        found.append(lines if is_curve else None)
     return found
 
 

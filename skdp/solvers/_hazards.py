@@ -161,9 +161,10 @@ _TABLE = SideQuestion(0.003, 0.04, 0.25)
 _INTERVALS = 0.5
 # Clip of rows over that of the default. A clip that many rows meet is an error that
 # more persons do not cure: curves of 50,000 persons of the linear simulation at epsilon
-# 1 and 4 are off by .007 and .005, with 1.4 by .010 and .008 (4 fits). With 5,000
-# persons the values from 1.2 to 1.75 differ little (`python -m benchmarks
-# survival_constants --set constants=_ROOM --set sizes=5000`).
+# 1 and 4 are off by .007 and .005, with 1.4 by .010 and .008 (replace_one, 20 fits:
+# `python -m benchmarks survival_bands`). With 5,000 persons in many designs the values
+# from 1.2 to 1.75 differ by little more than their errors (replace_one, 40 fits:
+# `python -m benchmarks survival_constants --set constants=_ROOM --set sizes=5000`).
 _ROOM = 1.5
 
 

@@ -20,12 +20,12 @@ from skdp._arrays import FloatArray
 # categories around the typical one, of the bends of all columns around that, and of the
 # bends of a column around those of all.
 # In many designs bands of 5,000 persons cover .93, .93, .95 with 1, and .94, .92, .94
-# with 1.5, and .94, .92, .93 with 2 (epsilon .3, 1, 4; 40 fits, errors of about .01):
-# `python -m benchmarks survival_constants --set constants=_SPREAD`.
+# with 1.5, and .94, .92, .93 with 2 (replace_one, epsilon .3, 1, 4; 40 fits, errors of
+# about .01: `python -m benchmarks survival_constants --set constants=_SPREAD`).
 _SPREAD = 1.5
 # Probability that a curve has no bends. With 0 these bands cover .97, .96, .97 and are
-# a tenth wider, and bands of straight lines cover .98 to 1. With .7 they are the same
-# within their errors (`--set constants=_STRAIGHT`).
+# a tenth wider. With .7 they are the same within their errors (`--set
+# constants=_STRAIGHT`).
 _STRAIGHT = 0.6
 # Logarithms of the variances that are considered, over the typical one.
 _LOGS = np.linspace(-12.0, 6.0, 73)
@@ -38,14 +38,15 @@ class Seen(NamedTuple):
     ----------
     weights, learned, chance : ndarray of float64 of shape (n_directions,)
         ``weights`` are ``learned`` times the true weights plus chance of this variance.
-    line : ndarray of float64 of shape (n_directions,) or None
-        A straight line, of length 1; None for categories.
+    lines : ndarray of float64 of shape (n_directions, n_slopes) or None
+        Orthonormal directions of what is no bend: a straight line, and what records
+        without a place on it have in common. None for categories.
     """
 
     weights: FloatArray
     learned: FloatArray
     chance: FloatArray
-    line: FloatArray | None
+    lines: FloatArray | None
 
 
 class Found(NamedTuple):
@@ -82,7 +83,7 @@ def true_weights(columns: list[Seen], typical: float) -> list[Found]:
     curves = {
         j: _Curve(column, sizes)
         for j, column in enumerate(columns)
-        if column.line is not None
+        if column.lines is not None
     }
     shown = [
         curves[j].straight if j in curves else np.stack(column[:3])
@@ -90,51 +91,51 @@ def true_weights(columns: list[Seen], typical: float) -> list[Found]:
     ]
     weights, learned, chance = np.hstack(shown)
     expected = sizes * learned**2 + chance
-    likely = -0.5 * np.sum(np.log(expected) + weights**2 / expected, axis=1)
-    of_lines = softmax(likely - (_LOGS / _SPREAD) ** 2 / 2)
+    log_likelihood = -0.5 * np.sum(np.log(expected) + weights**2 / expected, axis=1)
+    of_lines = softmax(log_likelihood - (_LOGS / _SPREAD) ** 2 / 2)
     centre = float(of_lines @ _LOGS)
-    of_bends = _belief([curve.likely for curve in curves.values()], centre)
-    believed = dict(zip(curves, of_bends, strict=True))
+    of_bends = _posteriors([curve.log_likelihood for curve in curves.values()], centre)
+    posteriors = dict(zip(curves, of_bends, strict=True))
     return [
-        curves[j].found(believed[j], typical * float(np.exp(centre)))
+        curves[j].found(posteriors[j], typical * float(np.exp(centre)))
         if j in curves
         else _of_categories(column, sizes, of_lines)
         for j, column in enumerate(columns)
     ]
 
 
-def _belief(likely: list[FloatArray], centre: float) -> list[FloatArray]:
+def _posteriors(log_likelihood: list[FloatArray], centre: float) -> list[FloatArray]:
     """Probability of each variance of the bends of each curve, from log-likelihoods.
 
     `centre` is the logarithm that is expected for all curves together.
     """
-    near = softmax(-((np.subtract.outer(_LOGS, _LOGS) / _SPREAD) ** 2) / 2, axis=1)
+    spread = softmax(-((np.subtract.outer(_LOGS, _LOGS) / _SPREAD) ** 2) / 2, axis=1)
     # The smallest variance is none.
-    near = (1 - _STRAIGHT) * near + _STRAIGHT * (np.arange(len(_LOGS)) == 0)
-    each = [np.exp(curve - curve.max()) for curve in likely]
-    # Given the variance of the bends of all curves, by what each curve says of it.
-    says = [np.log(np.maximum(near @ curve, 1e-300)) for curve in each]
-    of_all = np.sum(says, axis=0) - ((_LOGS - centre) / _SPREAD) ** 2 / 2
+    spread = (1 - _STRAIGHT) * spread + _STRAIGHT * (np.arange(len(_LOGS)) == 0)
+    each = [np.exp(curve - curve.max()) for curve in log_likelihood]
+    # Given the variance of the bends of all curves, by the evidence of each curve.
+    evidence = [np.log(np.maximum(spread @ curve, 1e-300)) for curve in each]
+    of_all = np.sum(evidence, axis=0) - ((_LOGS - centre) / _SPREAD) ** 2 / 2
     found = [
-        curve * (softmax(of_all - said) @ near)
-        for curve, said in zip(each, says, strict=True)
+        curve * (softmax(of_all - own) @ spread)
+        for curve, own in zip(each, evidence, strict=True)
     ]
     return [curve / curve.sum() for curve in found]
 
 
-def _of_categories(column: Seen, sizes: FloatArray, belief: FloatArray) -> Found:
+def _of_categories(column: Seen, sizes: FloatArray, posterior: FloatArray) -> Found:
     weights, learned, chance, _ = column
     expected = sizes * learned**2 + chance
     each = sizes * learned / expected
-    gains = belief @ each
-    left = belief @ (sizes * chance / expected + ((each - gains) * weights) ** 2)
+    gains = posterior @ each
+    left = posterior @ (sizes * chance / expected + ((each - gains) * weights) ** 2)
     errors = np.diag(np.sqrt(chance) / learned)
     return Found(np.diag(gains), left, weights / learned, errors)
 
 
 @dataclass(frozen=True, eq=False)
 class _Curve:
-    """A straight line with bends, for each of some variances of the bends.
+    """Straight lines with bends, for each of some variances of the bends.
 
     Parameters
     ----------
@@ -152,48 +153,65 @@ class _Curve:
 
     @cached_property
     def _parts(self) -> FloatArray:
-        """What each direction adds to the precision of the slope, over the line."""
-        assert self.seen.line is not None
-        return np.asarray(self.seen.learned * self.seen.line / self._expected)
+        """Slopes without a prior are this times the weights, over the precision."""
+        assert self.seen.lines is not None
+        learned = self.seen.learned / self._expected
+        return np.asarray(learned[:, None, :] * self.seen.lines.T)
 
     @cached_property
-    def _precision(self) -> FloatArray:
-        """That of the slope without a prior: the inverse of its variance."""
-        assert self.seen.line is not None
-        return np.asarray(self._parts @ (self.seen.learned * self.seen.line))
+    def _precision(self) -> tuple[FloatArray, FloatArray]:
+        """That of slopes without a prior, as eigenvalues and vectors for each size."""
+        assert self.seen.lines is not None
+        found = self._parts @ (self.seen.learned[:, None] * self.seen.lines)
+        values, vectors = np.linalg.eigh((found + found.swapaxes(1, 2)) / 2)
+        # What rounding makes of zeros must not be negative.
+        return np.maximum(values, 1e-12 * values[:, -1:]), vectors
 
     @cached_property
-    def _slope(self) -> FloatArray:
-        return np.asarray(self._parts @ self.seen.weights / self._precision)
+    def _slopes(self) -> FloatArray:
+        values, vectors = self._precision
+        along = _products(vectors.swapaxes(1, 2), self._parts @ self.seen.weights)
+        return _products(vectors, along / values)
 
     @property
-    def likely(self) -> FloatArray:
-        """Logarithms of the likelihood of each size, for a slope of any size."""
+    def log_likelihood(self) -> FloatArray:
+        """Logarithms of the likelihood of each size, for slopes of any size."""
         weighed = np.log(self._expected) + self.seen.weights**2 / self._expected
-        of_slope = np.log(self._precision) - self._precision * self._slope**2
-        return np.asarray(-0.5 * (weighed.sum(axis=1) + of_slope))
+        explained = np.sum(self._slopes * (self._parts @ self.seen.weights), axis=1)
+        of_slopes = np.sum(np.log(self._precision[0]), axis=1) - explained
+        return np.asarray(-0.5 * (weighed.sum(axis=1) + of_slopes))
 
     @property
     def straight(self) -> FloatArray:
-        """The slope without bends, its part that is learned, and its variance."""
-        return np.array([[self._slope[0]], [1.0], [1 / self._precision[0]]])
+        """The slopes without bends, their part that is learned, and their variances."""
+        values, vectors = (each[0] for each in self._precision)
+        variances = vectors**2 @ (1 / values)
+        return np.stack([self._slopes[0], np.ones(len(variances)), variances])
 
-    def found(self, belief: FloatArray, of_slope: float) -> Found:
-        """Estimates with this probability of each size, and variance of the slope."""
-        weights, learned, chance, line = self.seen
-        assert line is not None
+    def found(self, posterior: FloatArray, of_slopes: float) -> Found:
+        """Estimates with this posterior of the sizes, and variance of the slopes."""
+        weights, learned, chance, lines = self.seen
+        assert lines is not None
         bent = self.sizes * learned / self._expected
-        # What a change of the slope changes: bends make up for a part of it.
-        moved = line * chance / self._expected
-        kept = of_slope / (1 + of_slope * self._precision)
-        slopes = kept[:, None] * self._parts
-        gains = np.diag(belief @ bent) + (belief[:, None] * moved).T @ slopes
+        # What a change of the slopes changes: bends make up for a part of it.
+        moved = lines * (chance / self._expected)[:, :, None]
+        values, vectors = self._precision
+        kept = vectors / (values + 1 / of_slopes)[:, None, :] @ vectors.swapaxes(1, 2)
+        slopes = kept @ self._parts
+        gains = np.diag(posterior @ bent)
+        gains += np.tensordot(posterior, moved @ slopes, axes=1)
         alone = self.sizes * chance / self._expected
-        with_prior = bent * weights + moved * (slopes @ weights)[:, None]
-        left = alone + (with_prior - gains @ weights) ** 2 + moved**2 * kept[:, None]
-        each = bent * weights + moved * self._slope[:, None]
-        middle = belief @ each
-        independent = np.sqrt(belief @ (alone + (each - middle) ** 2))
-        common = belief @ (moved / np.sqrt(self._precision)[:, None])
-        errors = np.column_stack([np.diag(independent), common])
-        return Found(gains, belief @ left, middle, errors)
+        with_prior = bent * weights + _products(moved, slopes @ weights)
+        of_lines = np.sum((moved @ kept) * moved, axis=2)
+        left = alone + of_lines + (with_prior - gains @ weights) ** 2
+        each = bent * weights + _products(moved, self._slopes)
+        middle = posterior @ each
+        independent = np.sqrt(posterior @ (alone + (each - middle) ** 2))
+        roots = vectors / np.sqrt(values)[:, None, :]
+        common = np.tensordot(posterior, moved @ roots, axes=1)
+        errors = np.hstack([np.diag(independent), common])
+        return Found(gains, posterior @ left, middle, errors)
+
+
+def _products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("lij,lj->li", matrices, vectors))

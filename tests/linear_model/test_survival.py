@@ -241,8 +241,8 @@ def columns_of(deviations, slopes, n=2000):
         if slope is not None:
             true += slope * line
         weights = learned * true + np.sqrt(chance) * rng.normal(size=n)
-        line = None if slope is None else line
-        yield true, _true_weights.Seen(weights, learned, chance, line)
+        lines = None if slope is None else line[:, None]
+        yield true, _true_weights.Seen(weights, learned, chance, lines)
 
 
 def test_true_weights_are_as_near_as_is_said():
@@ -270,14 +270,18 @@ def test_true_weights_are_as_near_as_is_said():
         # error is about .6, and that of each of the 2,000 weights otherwise.
         assert np.mean(np.sum(straight.errors**2, axis=1)) < 0.01
         assert np.mean((straight.middle - true[2]) ** 2) < 0.01
-        assert abs(straight.middle @ columns[2].line + 1.5) < 6 * 0.6
+        assert abs(straight.middle @ columns[2].lines[:, 0] + 1.5) < 6 * 0.6
 
 
-def test_a_slope_and_bends_are_those_of_normal_vectors():
+@pytest.mark.parametrize("n_lines", [1, 2])
+def test_slopes_and_bends_are_those_of_normal_vectors(n_lines):
     (_, seen), *_ = columns_of([0.4], [3.0], n=12)
+    others = np.random.default_rng(1).normal(size=(12, n_lines - 1))
+    lines = np.linalg.qr(np.hstack([seen.lines, others]))[0]
+    seen, across = seen._replace(lines=lines), lines @ lines.T
     curve = _true_weights._Curve(seen, np.array([[0.2]]))
     found = curve.found(np.ones(1), 5.0)
-    prior = 0.2 * np.eye(12) + 5.0 * np.outer(seen.line, seen.line)
+    prior = 0.2 * np.eye(12) + 5.0 * across
     learned = np.diag(seen.learned)
     of_weights = learned @ prior @ learned + np.diag(seen.chance)
     gains = prior @ learned @ np.linalg.inv(of_weights)
@@ -290,13 +294,51 @@ def test_a_slope_and_bends_are_those_of_normal_vectors():
     np.testing.assert_allclose(np.sum(found.errors**2, axis=1), wide.left, rtol=1e-6)
     # And so is its likelihood, up to a factor that is the same for all sizes.
     sizes = np.array([[0.2], [0.7]])
-    several = _true_weights._Curve(seen, sizes).likely
+    several = _true_weights._Curve(seen, sizes).log_likelihood
     expected = []
     for size in sizes[:, 0]:
-        prior = size * np.eye(12) + 1e9 * np.outer(seen.line, seen.line)
+        prior = size * np.eye(12) + 1e9 * across
         of_weights = learned @ prior @ learned + np.diag(seen.chance)
         expected.append(stats.multivariate_normal(cov=of_weights).logpdf(seen.weights))
     assert several[1] - several[0] == pytest.approx(expected[1] - expected[0], rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
+def test_positions_heaps_and_missing_cells_are_no_bends(monkeypatch):
+    X, y, _ = study(4000)
+    # Most cells are missing, so that their indicator varies more than positions.
+    X.loc[::2, "age"], X.loc[::3, "dose"] = np.nan, 0.5
+    columns = FACTS["columns"] | {
+        "age": Range(-1, 1, missing=True),
+        "dose": Range(0, 1, heaps=[0.5]),
+    }
+    found = {}
+    lines = _hazard_effects._lines
+
+    def spied(rows, parts):
+        found["rows"], found["lines"] = rows, lines(rows, parts)
+        return found["lines"]
+
+    monkeypatch.setattr(_hazard_effects, "_lines", spied)
+    model = DPDiscreteTimeSurvival(8.0, **(FACTS | {"columns": columns}))
+    model.fit(X, y)
+    names, rows = model.encoder_.get_feature_names_out(), found["rows"]
+    each = zip(rows.principal, rows._parts(), found["lines"], strict=True)
+    free = {}
+    for part, (features, *_), own in each:
+        if own is None:
+            assert all("hat" not in name for name in names[features])
+            continue
+        varies = part.spreads > 1e-12 * part.spreads.max()
+        directions = part.directions * varies[:, None]
+        apart = directions - own @ (own.T @ directions)
+        is_free = np.linalg.norm(apart, axis=0) < 1e-6
+        free[names[features[0]]] = list(names[features[is_free]])
+        assert own.shape[1] == is_free.sum()
+    assert list(free.values()) == [
+        ["age_linear", "age_missing"],
+        ["dose_linear", "dose_at_0.5"],
+    ]
 
 
 def test_where_nothing_is_learned_the_prior_is_left():
@@ -312,7 +354,7 @@ def test_where_nothing_is_learned_the_prior_is_left():
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
 def test_stated_noise_shrinks_with_the_weights(monkeypatch):
-    """And bands do not: their main directions have no prior."""
+    """And the middle of bands does not."""
     X, y, _ = study(2000)
     found = []
     of_descent = _hazard_effects._Effects.of
@@ -487,9 +529,14 @@ def test_y_has_many_forms_and_durations_are_clipped():
     ids=["nobody", "all at once", "beyond the horizon"],
 )
 @pytest.mark.parametrize("epsilon", [0.01, 8.0, math.inf])
-def test_extreme_outcomes_raise_and_warn_of_nothing(y, epsilon):
-    X = study(300)[0]
-    fitted = DPDiscreteTimeSurvival(epsilon, **FACTS)
+@pytest.mark.parametrize("cells", ["present", "missing", "on heaps"])
+def test_extreme_outcomes_raise_and_warn_of_nothing(y, epsilon, cells):
+    X, facts = study(300)[0], FACTS
+    if cells != "present":
+        X["age"] = np.nan if cells == "missing" else 0.0
+        age = Range(-1, 1, heaps=[0.0, 0.5], missing=True)
+        facts = FACTS | {"columns": FACTS["columns"] | {"age": age}}
+    fitted = DPDiscreteTimeSurvival(epsilon, **facts)
     curves = fitted.fit(X, y).predict_survival_function(X)
     assert np.isfinite(curves).all()
     assert np.isfinite(np.concatenate(fitted.survival_bands(X))).all()
