@@ -52,7 +52,7 @@ from benchmarks._runner import Line, benchmark, line
 from skdp import DPDiscreteTimeSurvival, DPLogisticRegression
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
-from skdp.solvers import _hazards, _true_weights
+from skdp.solvers import _average_descent, _hazard_effects, _hazards, _true_weights
 from skdp.solvers._life_table import LifeTable
 from skdp.tables._source import Block
 
@@ -401,28 +401,29 @@ def _with_later_seed(
 
 @benchmark("survival_constants", runs=40)
 def lines_of_constants(
-    constants: str = "_INTERVALS,_ROOM,_SPREAD,_STRAIGHT",
+    constants: str = "_INTERVALS,_SPREAD,_ROUNDS,_N_PERSONS",
     sizes: str = "500,5000",
     adjacency: str = "replace_one",
+    simulation: str = "designs",
 ) -> Iterator[Line]:
     """Constants of survival models, on many designs: curves and bands."""
     values = {
         "_INTERVALS": (0.2, 0.5, 1.0),
-        "_ROOM": (1.2, 1.4, 1.5, 1.75),
         "_SPREAD": (1.0, 1.5, 2.0),
-        "_STRAIGHT": (0.0, 0.6, 0.7),
+        "_ROUNDS": (1, 2, 3),
+        "_N_PERSONS": (1024, 4096),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):
         for value, epsilon in product(values[constant], (0.3, 1.0, 4.0)):
             at = {"constant": constant, "value": value, "n": n, "epsilon": epsilon}
-            at["adjacency"] = adjacency
-            score = partial(_changed, constant, value, n, epsilon, adjacency)
+            at |= {"adjacency": adjacency, "simulation": simulation}
+            cell = (simulation, n, epsilon, adjacency)
+            score = partial(_changed, constant, value, *cell)
             yield line(at, "hazards", score, METRICS, private=True)
 
 
-def _changed(
-    constant: str, value: float, n: int, epsilon: float, adjacency: str, seed: int
-) -> Any:
-    where = _hazards if hasattr(_hazards, constant) else _true_weights
+def _changed(constant: str, value: float, *cell_and_seed: Any) -> Any:
+    places = (_hazards, _true_weights, _hazard_effects, _average_descent)
+    (where,) = (place for place in places if hasattr(place, constant))
     with patch.object(where, constant, value):
-        return hazards("designs", n, epsilon, adjacency, seed)
+        return hazards(*cell_and_seed)

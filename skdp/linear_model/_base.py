@@ -215,8 +215,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
         The effects of a classifier are parts of the raw prediction
         (`decision_function`); those of a regressor are in units of the target, or of
         the logarithm of the mean. If rows are centred, the effects hold for rows within
-        ``row_norm_``; for a longer row they are scaled down as the row is. Post-
-        processing of private outputs.
+        ``row_norm_``; for a longer row they are scaled down as the row is, other than
+        in survival models, which clip no rows. Post-processing of private outputs.
 
         Returns
         -------

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray, IntArray, count_rows
 from skdp._checks import check_count, check_real
+from skdp._export import Step
 from skdp._fit import PlannedFit
 from skdp._input import without_data
 from skdp._show import Display, draw_each
@@ -38,7 +39,6 @@ from skdp.solvers._hazards import (
     HazardObjective,
 )
 from skdp.solvers._life_table import HazardBase
-from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import Centring
 from skdp.tables._columns import Columns
 
@@ -146,7 +146,13 @@ class DPDiscreteTimeSurvival(DPEstimator):
         ``events`` in the interval that ends there, ``survival`` to its end, and its
         95 % limits ``lower`` and ``upper``, which count the sample and the noise.
         Private output.
-    %(center_, row_norm_, privacy_)s
+    center_, scale_ : ndarray of shape (n_encoded_features,)
+        Each row is centred on `center_` and multiplied by `scale_`. The centre is a
+        private output, the scale is public.
+    row_norm_ : float
+        Centred rows that are longer count less in `fit`, by the ratio of both; they
+        are not clipped in predictions. Private output.
+    %(privacy_)s
         Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
@@ -237,8 +243,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.coef_, self.intercept_ = found.unpack(objective)
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
-            self._middle, self._stretch = found.middle, found.stretch
-            self._middle_constant = found.middle_constant
+            self._middle, self._middle_constant = found.middle, found.middle_constant
             self._of_weights, self._of_times = found.of_weights, found.of_times
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
@@ -285,6 +290,13 @@ class DPDiscreteTimeSurvival(DPEstimator):
         signal = signal_of_centred(objective, budget)
         why = "a descent on hazards, from a life table"
         return planned_fit(objective, budget, solver, why, signal)
+
+    def _products(self, X: Any, coef: FloatArray) -> FloatArray:
+        # Rows longer than `row_norm_` count less in `fit`, and are not clipped here.
+        return np.asarray(X @ coef)
+
+    def _product_steps(self, coef: FloatArray) -> tuple[list[Step], FloatArray]:
+        return [], coef
 
     def _raw_rows(self, X: Any) -> FloatArray:
         check_is_fitted(self)
@@ -336,12 +348,12 @@ class DPDiscreteTimeSurvival(DPEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits of `predict_survival_function`.
 
-        They count the sample, the privacy noise, the clip of rows, and bends of curves
-        that the descent has not learned, whose size is estimated from those of all
-        curves. Columns are taken to be independent. Slopes, categories, heaps and
-        missing cells are not shrunk in the middle of a band, so that where little is
-        learned the predicted curve may be outside. ``docs/guide/survival.md`` has the
-        measured coverage, and ``docs/proofs/survival.md`` the formulas.
+        They count the sample, the privacy noise, and bends of curves that the descent
+        has not learned, whose size is estimated from those of all curves. Columns are
+        taken to be independent. Slopes, categories, heaps and missing cells are not
+        shrunk in the middle of a band, so that where little is learned the predicted
+        curve may be outside. ``docs/guide/survival.md`` has the measured coverage, and
+        ``docs/proofs/survival.md`` the formulas.
 
         Parameters
         ----------
@@ -356,12 +368,14 @@ class DPDiscreteTimeSurvival(DPEstimator):
         encoding = self.encoder_._encoding
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
         centring = Centring(self.center_, self.scale_, self.row_norm_)
-        centred = gridded(centring.of(rows.gridded()), 1.0)
-        # The weights make up for the clip on average, and not in each row.
-        unclipped = 1 / (self._stretch * centred.factor)
-        effects = unclipped * centred.raw(self._middle)[:, 0]
-        each = [np.sum(centred.raw(part) ** 2, axis=1) for part in self._of_weights]
-        variance = (unclipped**2 * np.sum(each, axis=0))[:, None] + self._of_times
+
+        def products(inner: FloatArray) -> FloatArray:
+            weights = centring.weights(inner)
+            return np.asarray(rows @ weights - self.center_ @ weights)
+
+        effects = products(self._middle)[:, 0]
+        each = [np.sum(products(part) ** 2, axis=1) for part in self._of_weights]
+        variance = np.sum(each, axis=0)[:, None] + self._of_times
         effects = np.clip(effects, -_FARTHEST, _FARTHEST)[:, None]
         total = np.cumsum(np.exp(effects + self._middle_constant), axis=1)
         reach = ndtri((1 + level) / 2) * np.sqrt(variance)

@@ -190,14 +190,15 @@ class States:
         The features of each state.
     weights : ndarray of float64 of shape (n_features,)
         Factors on the features in rows whose norm may exceed 1.
-    room : float, default=1.0
-        Clip of centred rows over that of the default.
+    are_weighted : bool, default=False
+        Whether rows longer than the clip count less in gradient sums, and are not
+        clipped in predictions.
     """
 
     parts: tuple[int, ...]
     basis: csr_array
     weights: FloatArray
-    room: float = 1.0
+    are_weighted: bool = False
 
     @property
     def n_parts(self) -> int:
@@ -249,7 +250,7 @@ class CentredStates:
         mean = np.asarray(self.margins @ states.basis)
         squares = np.asarray(self.margins @ states.basis.power(2))
         variance = float(np.maximum(squares - mean**2, 0.0) @ states.weights**2)
-        norm = states.room * row_norm(variance, len(states.parts))
+        norm = row_norm(variance, len(states.parts))
         return Centring(mean, states.weights, norm)
 
     def view(self, source: Source) -> Source:
@@ -257,7 +258,8 @@ class CentredStates:
 
     def variances(self, noise: NoiseOfRun) -> NoiseVariances:
         parts = [principal(part, shares) for _, part, shares in self._parts()]
-        return state_variances(parts, noise, self.centring.norm)
+        weighted = self.states.are_weighted
+        return state_variances(parts, noise, self.centring.norm, are_weighted=weighted)
 
     @property
     def directions(self) -> Directions:
@@ -305,7 +307,8 @@ class CentredStates:
         return tuple(found)
 
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates:
-        each = effect_noise(self.principal, noise).deviations
+        weighted = self.states.are_weighted
+        each = effect_noise(self.principal, noise, weighted).deviations
         deviations = np.concatenate([np.linalg.norm(part, axis=1) for part in each])
         return EffectsOfStates(self.margins, deviations, self.deviation)
 

@@ -110,7 +110,9 @@ class HazardGradient(BoundedSum):
     def _residuals(self, rows: Any, targets: FloatArray) -> FloatArray:
         """Derivatives of each person's loss, by plain arithmetic: (n_rows, J)."""
         n, d = self.objective.n_intervals, self.objective.n_features
-        raw = rows.raw(self.weights[:d]) + self.objective.offset + self.weights[d:, 0]
+        # Rows are not clipped in predictions: they count less in the sum (`of_row`).
+        effects = rows.raw(self.weights[:d]) / rows.factor[:, None]
+        raw = effects + self.objective.offset + self.weights[d:, 0]
         hazard = falling_exponential(np.maximum(LARGEST - raw, 0.0))
         hazard *= math.exp(LARGEST)
         # A person counts until one event is expected, whatever happens to the person.
@@ -159,13 +161,6 @@ _TABLE = SideQuestion(0.003, 0.04, 0.25)
 # Weight of an interval over a feature of norm 1. With 0.2 intervals are learned later,
 # and with 1 the noise in the weights is a quarter larger.
 _INTERVALS = 0.5
-# Clip of rows over that of the default. A clip that many rows meet is an error that
-# more persons do not cure: curves of 50,000 persons of the linear simulation at epsilon
-# 1 and 4 are off by .007 and .005, with 1.4 by .010 and .008 (replace_one, 20 fits:
-# `python -m benchmarks survival_bands`). With 5,000 persons in many designs the values
-# from 1.2 to 1.75 differ by little more than their errors (replace_one, 40 fits:
-# `python -m benchmarks survival_constants --set constants=_ROOM --set sizes=5000`).
-_ROOM = 1.5
 
 
 class _Steps(GatedDescent):
@@ -190,7 +185,7 @@ class HazardDescent(CentredDescent):
     def planned(cls, given: Given, objective: Any, budget: Budget) -> Self:
         cls.check_possible(objective, budget)
         ratio = signal_to_noise_of(objective.n_samples, budget, objective.adjacency)
-        rows = replace(given["rows"], room=_ROOM)
+        rows = replace(given["rows"], are_weighted=True)
         shares = Shares.of(objective.loss, ratio, rows.share(ratio))
         shares = replace(shares, targets=_TABLE.share(ratio), bias=0.0, errors=0.0)
         pace = Pace.of(objective, ratio)
@@ -207,7 +202,7 @@ class HazardDescent(CentredDescent):
         query = LifeTable.query(n, n_intervals)
         released = answers.ask(query, list(self._first).index("targets"))
         table = LifeTable.of(released, n, n_intervals)
-        start = table.hazards(0.0)
+        start = table.hazards(np.zeros(1))
         logs = tuple(start.logs.tolist())
         return HazardBase(logs, logs, 1.0, 1.0, 1.0, *start.per_person(n), table=table)
 

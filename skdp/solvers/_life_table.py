@@ -32,9 +32,6 @@ def at_risk(targets: FloatArray, n_intervals: int) -> FloatArray:
 _LEAST, _MOST = 1e-5, 0.95
 
 
-# Standard normal effects of persons, and the share of the persons with each.
-EFFECTS, SHARES = np.polynomial.hermite_e.hermegauss(40)
-SHARES = SHARES / SHARES.sum()
 _NEWTON_STEPS = 60
 
 
@@ -129,21 +126,21 @@ class LifeTable:
         moved = mean + math.sqrt(self._kept) * (self.noise - mean)
         return np.asarray(moved / self.steady[:, None])
 
-    def hazards(self, variance: float) -> Hazards:
+    def hazards(self, effects: FloatArray) -> Hazards:
         """Hazards whose mean survival over persons is that of the table.
 
         Parameters
         ----------
-        variance : float
-            Effects are taken to be normal over persons, with this variance. Persons
-            with large effects leave first, so that without them rates fall.
+        effects : ndarray of float64 of shape (n_persons,)
+            Of typical persons. Persons with large effects leave first, so that without
+            them rates fall.
         """
-        hazard = np.exp(math.sqrt(variance) * EFFECTS)
+        hazard = np.exp(effects)
         survival = np.cumprod(1 - self.steady)
         # Newton's method does not overshoot: survival is convex in the total.
-        total = -np.log(survival) * math.exp(-variance / 2)
+        total = -np.log(survival) / hazard.mean()
         for _ in range(_NEWTON_STEPS):
-            left = SHARES * np.exp(-np.outer(total, hazard))
+            left = np.exp(-np.outer(total, hazard)) / len(hazard)
             total += (left.sum(axis=1) - survival) / np.maximum(left @ hazard, 1e-300)
         before = np.insert(total[:-1], 0, 0.0)
         logs = np.log(np.clip(total - before, 1e-12, math.exp(LARGEST)))
@@ -151,24 +148,9 @@ class LifeTable:
         own = np.outer(np.exp(logs), hazard)
         counted = np.clip(1 - np.outer(before, hazard), 0.0, own)
         odds = counted / np.expm1(np.minimum(own, 50.0))
-        left = SHARES * np.exp(-np.outer(before, hazard))
+        left = np.exp(-np.outer(before, hazard))
         odds *= self.exposed[:, None] * left / left.sum(axis=1, keepdims=True)
         return Hazards(logs, np.sum(odds * own, axis=1), np.sum(odds * counted, axis=1))
-
-    def chord(self, variance: float) -> float:
-        """Fall of the sums of residuals with f, over all persons, of a model without f.
-
-        The curvature is the slope where the model is true. A model that starts without
-        effects sees the residuals of persons at high risk saturate, and learns slower.
-        """
-        f = math.sqrt(variance) * EFFECTS
-        own, model = (np.exp(self.hazards(v).logs) for v in (variance, 0.0))
-        counted = np.clip(1 - np.cumsum(model) + model, 0.0, model)
-        survived = np.exp(-np.outer(own, np.exp(f)))
-        events = (1 - survived) / -np.expm1(-model)[:, None]
-        left = SHARES * np.exp(-np.outer(np.cumsum(own) - own, np.exp(f)))
-        left *= (self.exposed * counted / left.sum(axis=1))[:, None]
-        return float(np.sum(left * (events - 1) * f)) / variance
 
     def shown(self) -> dict[str, FloatArray]:
         """Numbers at the end of each interval, with 95 % limits of survival.

@@ -330,11 +330,7 @@ def _of_noise(
     deviation : float
         Standard deviation of the mean square from fit to fit, over its mean.
     """
-    shares, unit = clipped(spreads)
-    if are_weighted:
-        # A row of length r > 1 has the weight 1 / r, so that curvature falls by the
-        # root of what it falls by where rows are clipped.
-        shares, unit = math.sqrt(unit) * shares, math.sqrt(unit)
+    shares, unit = clipped(spreads, are_weighted)
     variances = noise.variance(shares, unit)
     energies = shares[:, None] * variances
     mean = float(energies.sum())
@@ -342,15 +338,23 @@ def _of_noise(
     return variances, mean, deviation
 
 
-def clipped(spreads: FloatArray) -> tuple[FloatArray, float]:
+def clipped(
+    spreads: FloatArray, are_weighted: bool = False
+) -> tuple[FloatArray, float]:
     """Variances of rows that are clipped to norm 1, and the factor by which they fall.
 
     Parameters
     ----------
     spreads : ndarray of float64 of shape (n_directions,)
         Variances of the rows before the clip, in all directions.
+    are_weighted : bool, default=False
+        As for `state_variances`.
     """
     unit = max(float(spreads.sum()), 1.0)
+    if are_weighted:
+        # A row of length r > 1 has the weight 1 / r, so that curvature falls by the
+        # root of what it falls by where rows are clipped.
+        unit = math.sqrt(unit)
     return spreads / unit, unit
 
 
@@ -501,7 +505,9 @@ class EffectNoise(NamedTuple):
     alone: FloatArray
 
 
-def effect_noise(parts: Sequence[Principal], noise: NoiseOfRun) -> EffectNoise:
+def effect_noise(
+    parts: Sequence[Principal], noise: NoiseOfRun, are_weighted: bool = False
+) -> EffectNoise:
     """Noise in the effect of each state; post-processing.
 
     The effect of a state is what it adds to a raw prediction, less the mean over the
@@ -512,9 +518,11 @@ def effect_noise(parts: Sequence[Principal], noise: NoiseOfRun) -> EffectNoise:
     parts : sequence of Principal
         Of features with mean 0, over the norm that clips rows.
     noise : NoiseOfRun
+    are_weighted : bool, default=False
+        As for `state_variances`.
     """
     spreads = np.concatenate([part.spreads for part in parts])
-    spreads, unit = clipped(spreads)
+    spreads, unit = clipped(spreads, are_weighted)
     # Where errors are few, labels are nearly certain and bend the loss less: steps go
     # farther by the ratio of errors (`Pace.after`), and p (1 - p) falls by it.
     alone = np.ones(len(spreads))

@@ -1,7 +1,7 @@
 """True weights of curves and categories from the weights of a descent; post-processing.
 
 A descent goes a known part of the way to each true weight, and adds chance of a known
-variance. A curve is a straight line with bends, which most curves do not have. Section
+variance. A curve is a straight line with bends, which many curves do not have. Section
 "From weights to effects" of ``docs/proofs/survival.md`` derives the numbers.
 """
 
@@ -19,14 +19,10 @@ from skdp._arrays import FloatArray
 # Deviation of the logarithm of the variance of true weights: of straight lines and
 # categories around the typical one, of the bends of all columns around that, and of the
 # bends of a column around those of all.
-# In many designs bands of 5,000 persons cover .93, .93, .95 with 1, and .94, .92, .94
-# with 1.5, and .94, .92, .93 with 2 (replace_one, epsilon .3, 1, 4; 40 fits, errors of
-# about .01: `python -m benchmarks survival_constants --set constants=_SPREAD`).
+# (`python -m benchmarks survival_constants --set constants=_SPREAD`).
 _SPREAD = 1.5
-# Probability that a curve has no bends. With 0 these bands cover .97, .96, .97 and are
-# a tenth wider. With .7 they are the same within their errors (`--set
-# constants=_STRAIGHT`).
-_STRAIGHT = 0.6
+# Probabilities that a curve has no bends, all alike.
+_STRAIGHT = (np.arange(10) + 0.5) / 10
 # Logarithms of the variances that are considered, over the typical one.
 _LOGS = np.linspace(-12.0, 6.0, 73)
 
@@ -110,17 +106,22 @@ def _posteriors(log_likelihood: list[FloatArray], centre: float) -> list[FloatAr
     `centre` is the logarithm that is expected for all curves together.
     """
     spread = softmax(-((np.subtract.outer(_LOGS, _LOGS) / _SPREAD) ** 2) / 2, axis=1)
-    # The smallest variance is none.
-    spread = (1 - _STRAIGHT) * spread + _STRAIGHT * (np.arange(len(_LOGS)) == 0)
     each = [np.exp(curve - curve.max()) for curve in log_likelihood]
-    # Given the variance of the bends of all curves, by the evidence of each curve.
-    evidence = [np.log(np.maximum(spread @ curve, 1e-300)) for curve in each]
-    of_all = np.sum(evidence, axis=0) - ((_LOGS - centre) / _SPREAD) ** 2 / 2
-    found = [
-        curve * (softmax(of_all - own) @ spread)
-        for curve, own in zip(each, evidence, strict=True)
+    # Given the variance of the bends of all curves, and how probable none is. The
+    # smallest variance is none.
+    straight = _STRAIGHT[:, None]
+    evidence = [
+        np.log(np.maximum((1 - straight) * (spread @ own) + straight * own[0], 1e-300))
+        for own in each
     ]
-    return [curve / curve.sum() for curve in found]
+    of_all = np.sum(evidence, axis=0) - ((_LOGS - centre) / _SPREAD) ** 2 / 2
+    found = []
+    for curve, own in zip(each, evidence, strict=True):
+        of_others = softmax(of_all - own)
+        prior = np.sum((1 - straight) * of_others, axis=0) @ spread
+        prior[0] += np.sum(straight * of_others)
+        found.append(curve * prior / np.sum(curve * prior))
+    return found
 
 
 def _of_categories(column: Seen, sizes: FloatArray, posterior: FloatArray) -> Found:

@@ -1,0 +1,183 @@
+"""What a descent on hazards finds on average if some weights are true.
+
+A descent misses true weights for three reasons: it ends early, the noise in its weights
+changes what its gradients are on average, and hazards are not linear in effects. A
+descent without data, on typical persons, shows by how much. It is post-processing;
+section "From weights to effects" of ``docs/proofs/survival.md`` derives the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from skdp._arrays import FloatArray
+from skdp.solvers._centred_rows import CentredStates
+from skdp.solvers._life_table import LARGEST, HazardBase
+from skdp.solvers._run_noise import NoiseOfRun, tail_of
+
+# With four times as many, curves and bands of 5,000 persons are the same within .001
+# (`python -m benchmarks survival_constants --set constants=_N_PERSONS`).
+_N_PERSONS = 1024
+# Public. Typical persons of two fits with the same released shares are the same.
+_SEED = 0
+# A central difference of residuals needs a least distance.
+_LEAST_NOISE = 1e-3
+# Indicators weigh half as much as the position on an axis, and hats at most .36 times
+# as much (`_hat_weights`).
+_LEAST_LINE = 0.4
+
+
+def typical_persons(rows: CentredStates) -> FloatArray:
+    """Rows whose columns are independent, and have the released shares.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_persons, n_directions)
+        Coordinates in the principal directions of the parts.
+    """
+    # The order of persons must not be the same in each column.
+    rng = np.random.RandomState(_SEED)
+    middles = (np.arange(_N_PERSONS) + 0.5) / _N_PERSONS
+    found = []
+    ends = np.cumsum(rows.states.parts)[:-1]
+    each = np.split(np.arange(sum(rows.states.parts)), ends)
+    for part, own in zip(rows.principal, each, strict=True):
+        shares, n_knots = rows.margins[own], knots_and_lines(rows.states.basis[own])[0]
+        states = np.searchsorted(np.cumsum(shares)[:-1], middles)
+        states = rng.permutation(states)
+        places = part.places[states]
+        # Persons are between two knots, where errors partly cancel.
+        towards = rng.triangular(-1.0, 0.0, 1.0, _N_PERSONS)
+        near = np.clip(states + np.sign(towards).astype(int), 0, n_knots - 1)
+        share = np.where(states < n_knots, abs(towards), 0.0)[:, None]
+        found.append((1 - share) * places + share * part.places[near])
+    return np.hstack(found)
+
+
+def knots_and_lines(basis: csr_array) -> tuple[int, NDArray[np.bool_] | None]:
+    """Number of knots of a part, which come first, and its features that are no hats.
+
+    These are the position and the indicators of heaps and missing cells. None for
+    categories, which have no knots.
+    """
+    largest = abs(basis).max(axis=0).toarray().ravel()[np.unique(basis.indices)]
+    lines = largest > _LEAST_LINE * largest.max(initial=0.0)
+    # A category is one feature; a point of a curve has a position and hats.
+    if np.diff(basis.indptr).max(initial=0) <= 1 or not lines.any():
+        return 0, None
+    indicators = np.unique(basis.indices)[lines][1:]
+    return int(np.sum(~abs(basis[:, indicators]).sum(axis=1).astype(bool))), lines
+
+
+class AverageDescent(NamedTuple):
+    """Averages of what a descent finds.
+
+    Parameters
+    ----------
+    part : float
+        The part of the way from 0 to the true weights that it goes.
+    constant : ndarray of float64 of shape (n_intervals,)
+        Logarithms of hazards of a row at the centre.
+    curvature : float
+        Fall of the residuals with the true effects in the first step.
+    """
+
+    part: float
+    constant: FloatArray
+    curvature: float
+
+    @classmethod
+    def of(
+        cls, run: NoiseOfRun, persons: FloatArray, true: FloatArray, moments: FloatArray
+    ) -> AverageDescent:
+        """The averages if these weights are true.
+
+        Parameters
+        ----------
+        run : NoiseOfRun
+            Paces and noise of the descent, and the life table from which it starts.
+        persons : ndarray of float64 of shape (n_persons, n_directions)
+        true : ndarray of float64 of shape (n_directions,)
+        moments : ndarray of float64 of shape (n_directions,)
+            Variances of rows in the principal directions.
+        """
+        base, pace, n = run.base, run.paces[0], len(true)
+        assert isinstance(base, HazardBase)
+        residuals = _Residuals.of(base, run.n_samples, persons @ true)
+        lengths = np.maximum(np.linalg.norm(persons, axis=1), 1.0)
+        weighted, squares = persons / lengths[:, None], persons**2
+        spreads = np.mean(weighted * persons, axis=0)
+        # Weights and then intervals, with the sizes and the noise of their steps.
+        start = np.array(base.constant)
+        at = np.append(np.zeros(n), start)
+        sizes = np.full(len(at), pace.step_size)
+        sizes[:n] *= pace.speed(moments)
+        sizes[n:] *= pace.intercept_weight**2
+        noise = np.append(np.ones(n), np.full(len(start), 1 / pace.intercept_weight))
+        velocity, mean = np.zeros_like(at), np.zeros_like(at)
+        spread = np.zeros((3, len(at)))
+        curvature, last = 0.0, len(run.paces) - tail_of(len(run.paces))
+        for t, deviation in enumerate(run.deviations):
+            raw = persons @ at[:n] + at[n:, None]
+            # Two values of the noise have its variance.
+            moved = np.sqrt(spread[0, :n] @ squares.T + spread[0, n:, None])
+            moved = np.maximum(moved, _LEAST_NOISE)
+            high, low = residuals.at(raw + moved), residuals.at(raw - moved)
+            found = (high + low) / 2
+            bend = np.sum((high - low) / (2 * moved), axis=1)
+            gradient = np.append(found.sum(axis=0) @ weighted, found.sum(axis=1))
+            if t == 0:
+                energy = float(spreads @ true**2)
+                fall = -float(gradient[:n] @ true) / max(energy, 1e-300)
+                curvature = fall if energy > 0 else float(bend.sum())
+            velocity = pace.momentum * velocity - sizes * gradient
+            at = at + velocity
+            bends = np.maximum(np.append(spreads * bend.sum(), bend), 0.0)
+            spread = _after_step(spread, sizes * bends, pace.momentum)
+            spread += (deviation * sizes * noise) ** 2
+            if t >= last:
+                mean += at / (len(run.paces) - last)
+        shares = moments * true
+        part = float(shares @ mean[:n]) / max(float(shares @ true), 1e-300)
+        return cls(part, mean[n:], curvature)
+
+
+def _after_step(of: FloatArray, pull: FloatArray, momentum: float) -> FloatArray:
+    """Variance of weights, covariance with their velocity, and variance of that."""
+    of_velocity = momentum**2 * of[2] + pull**2 * of[0] - 2 * momentum * pull * of[1]
+    both = momentum * of[1] - pull * of[0]
+    return np.stack([of[0] + of_velocity + 2 * both, both + of_velocity, of_velocity])
+
+
+class _Residuals(NamedTuple):
+    """Mean residuals of persons, given which part of them is at risk and has the event.
+
+    Parameters
+    ----------
+    at_risk, events : ndarray of float64 of shape (n_intervals, n_persons)
+        They add up to parts of all persons.
+    """
+
+    at_risk: FloatArray
+    events: FloatArray
+
+    @classmethod
+    def of(cls, base: HazardBase, n_samples: float, effects: FloatArray) -> _Residuals:
+        """With true effects, and the hazards that follow from the table."""
+        hazard = np.exp(base.table.hazards(effects).logs[:, None] + effects)
+        left = np.exp(hazard - np.cumsum(hazard, axis=0))
+        total = np.maximum(left.sum(axis=1), 1e-300)
+        left *= (base.table.exposed / n_samples / total)[:, None]
+        return cls(left, left * -np.expm1(-hazard))
+
+    def at(self, raw: FloatArray) -> FloatArray:
+        """Sums that the persons add, with these logarithms of hazards."""
+        # As in `HazardGradient`.
+        hazard = np.exp(np.minimum(raw, LARGEST))
+        before = np.cumsum(hazard, axis=0) - hazard
+        counted = np.minimum(hazard, np.maximum(1.0 - before, 0.0))
+        return np.asarray(counted * (self.at_risk + self.events / np.expm1(-hazard)))
