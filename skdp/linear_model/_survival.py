@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,7 +40,6 @@ from skdp.solvers._hazards import (
     HazardObjective,
 )
 from skdp.solvers._life_table import HazardBase
-from skdp.tables._centred import Centring
 from skdp.tables._columns import Columns
 
 # ------------------------------------------------------------- Durations and events
@@ -367,11 +367,12 @@ class DPDiscreteTimeSurvival(DPEstimator):
         level = check_real("level", level, low=0.0, high=1.0, high_open=True)
         encoding = self.encoder_._encoding
         rows = states_of(encoding).rows(encoding.states(self.encoder_._cells(X)))
-        centring = Centring(self.center_, self.scale_, self.row_norm_)
+        to_features = self.scale_ / self.row_norm_
 
-        def products(inner: FloatArray) -> FloatArray:
-            weights = centring.weights(inner)
-            return np.asarray(rows @ weights - self.center_ @ weights)
+        def products(inner: Any) -> FloatArray:
+            weights = csr_array(inner) * to_features[:, None]
+            found = rows.states @ (rows.basis @ weights)
+            return np.asarray(found.toarray() - self.center_ @ weights)
 
         effects = products(self._middle)[:, 0]
         each = [np.sum(products(part) ** 2, axis=1) for part in self._of_weights]

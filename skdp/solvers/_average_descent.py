@@ -22,6 +22,9 @@ from skdp.solvers._run_noise import NoiseOfRun, tail_of
 # With four times as many, curves and bands of 5,000 persons are the same within .001
 # (`python -m benchmarks survival_constants --set constants=_N_PERSONS`).
 _N_PERSONS = 1024
+# Numbers of all their coordinates, for tables of hundreds of columns, and the fewest
+# persons.
+_MOST_NUMBERS, _FEWEST = 1 << 23, 64
 # Public. Typical persons of two fits with the same released shares are the same.
 _SEED = 0
 # A central difference of residuals needs a least distance.
@@ -41,7 +44,9 @@ def typical_persons(rows: CentredStates) -> FloatArray:
     """
     # The order of persons must not be the same in each column.
     rng = np.random.RandomState(_SEED)
-    middles = (np.arange(_N_PERSONS) + 0.5) / _N_PERSONS
+    n_directions = sum(len(part.spreads) for part in rows.principal)
+    n = max(min(_N_PERSONS, _MOST_NUMBERS // n_directions), _FEWEST)
+    middles = (np.arange(n) + 0.5) / n
     found = []
     ends = np.cumsum(rows.states.parts)[:-1]
     each = np.split(np.arange(sum(rows.states.parts)), ends)
@@ -51,7 +56,7 @@ def typical_persons(rows: CentredStates) -> FloatArray:
         states = rng.permutation(states)
         places = part.places[states]
         # Persons are between two knots, where errors partly cancel.
-        towards = rng.triangular(-1.0, 0.0, 1.0, _N_PERSONS)
+        towards = rng.triangular(-1.0, 0.0, 1.0, n)
         near = np.clip(states + np.sign(towards).astype(int), 0, n_knots - 1)
         share = np.where(states < n_knots, abs(towards), 0.0)[:, None]
         found.append((1 - share) * places + share * part.places[near])

@@ -287,7 +287,7 @@ class CentredStates:
 
     def back(
         self, parts: list[Principal], values: Sequence[FloatArray]
-    ) -> tuple[FloatArray, ...]:
+    ) -> tuple[csr_array, ...]:
         """Weights of features from weights in the directions of each part.
 
         Parameters
@@ -297,13 +297,14 @@ class CentredStates:
 
         Returns
         -------
-        tuple of ndarray of float64 of shape (n_features, k)
+        tuple of CSR of float64 of shape (n_features, k)
         """
         found = []
         for part, (features, *_), own in zip(parts, self._parts(), values, strict=True):
-            weights = np.zeros((self.states.basis.shape[1], own.shape[1]))
-            weights[features] = part.directions.T @ own
-            found.append(weights)
+            shape = self.states.basis.shape[1], len(features)
+            at = features, np.arange(len(features))
+            placed = csr_array((np.ones(len(features)), at), shape=shape)
+            found.append(csr_array(placed @ csr_array(part.directions.T @ own)))
         return tuple(found)
 
     def effects(self, noise: NoiseOfRun) -> EffectsOfStates:

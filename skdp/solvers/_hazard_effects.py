@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from skdp._arrays import FloatArray
@@ -53,7 +54,7 @@ class HazardSolution(CentredSolution):
         Weights in the middle of the bands.
     middle_constant : ndarray of float64 of shape (n_intervals,)
         Log-hazards of a row at the centre in the middle of the bands.
-    of_weights : tuple of ndarray of float64 of shape (n_features, n_errors)
+    of_weights : tuple of CSR of float64 of shape (n_features, n_errors)
         Independent errors of these weights, one array for each part of the rows, as
         long as their standard deviations.
     of_times : ndarray of float64 of shape (n_intervals,)
@@ -62,7 +63,7 @@ class HazardSolution(CentredSolution):
 
     middle: FloatArray
     middle_constant: FloatArray
-    of_weights: tuple[FloatArray, ...]
+    of_weights: tuple[csr_array, ...]
     of_times: FloatArray
 
     @classmethod
@@ -198,7 +199,7 @@ def _beyond_linear(
 def _weights(rows: CentredStates, values: list[FloatArray]) -> FloatArray:
     """Weights of features from weights in the principal directions of each part."""
     each = rows.back(rows.principal, [value[:, None] for value in values])
-    return np.asarray(np.sum(each, axis=0))
+    return np.asarray(sum(each[1:], each[0]).toarray())
 
 
 def _lines(rows: CentredStates, parts: list[Principal]) -> list[FloatArray | None]:

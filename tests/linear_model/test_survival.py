@@ -554,7 +554,10 @@ def test_the_error_of_a_row_is_that_of_its_weights():
 
     middle = effects_of(model._middle[:, 0])
     np.testing.assert_allclose(middle, rows @ model._middle[:, 0], atol=1e-5)
-    found = sum(effects_of(errors) ** 2 for errors in np.hstack(model._of_weights).T)
+    found = sum(
+        effects_of(errors) ** 2
+        for errors in np.hstack([each.toarray() for each in model._of_weights]).T
+    )
     low, high = model.survival_bands(X, 0.5)
     reach = np.log(np.log(low) / np.log(high)) / 2 / ndtri(0.75)
     logs = np.log(np.log(low) * np.log(high)) / 2 - middle[:, None]
