@@ -138,7 +138,7 @@ class AverageDescent(NamedTuple):
             if t == 0:
                 energy = float(spreads @ true**2)
                 fall = -float(gradient[:n] @ true) / max(energy, 1e-300)
-                curvature = fall if energy > 0 else float(bend.sum())
+                curvature = max(fall, 0.0) if energy > 0 else float(bend.sum())
             velocity = pace.momentum * velocity - sizes * gradient
             at = at + velocity
             bends = np.maximum(np.append(spreads * bend.sum(), bend), 0.0)
