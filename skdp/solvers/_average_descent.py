@@ -19,8 +19,9 @@ from skdp.solvers._centred_rows import CentredStates
 from skdp.solvers._life_table import LARGEST, HazardBase
 from skdp.solvers._run_noise import NoiseOfRun, tail_of
 
-# With four times as many, curves and bands of 5,000 persons are the same within .001
-# (`python -m benchmarks survival_constants --set constants=_N_PERSONS`).
+# With four times as many, curves and bands of 5,000 persons are the same within their
+# errors (replace_one, 40 designs: `python -m benchmarks survival_constants --set
+# constants=_N_PERSONS --set sizes=5000`).
 _N_PERSONS = 1024
 # Numbers of all their coordinates, for tables of hundreds of columns, and the fewest
 # persons.

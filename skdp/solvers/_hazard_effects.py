@@ -33,7 +33,9 @@ _TYPICAL = 1.0
 # Effects of persons before any are estimated.
 _NORMAL = math.sqrt(_TYPICAL) * ndtri((np.arange(64) + 0.5) / 64)
 # How often estimates are assumed to be true. With 1 curves of 50,000 persons of the
-# linear simulation are off by .0079 in place of .0053 at epsilon 1 (replace_one).
+# linear simulation are off by .0075 in place of .0040 at epsilon 1; 3 is no better
+# (replace_one, 8 fits: `python -m benchmarks survival_constants --runs 8 --set
+# constants=_ROUNDS --set simulation=linear --set sizes=50000`).
 _ROUNDS = 2
 # Largest factor on the linear part of the way, so that no number gets out of hand.
 _FARTHEST = 4.0

@@ -18,8 +18,9 @@ from skdp._arrays import FloatArray
 
 # Deviation of the logarithm of the variance of true weights: of straight lines and
 # categories around the typical one, of the bends of all columns around that, and of the
-# bends of a column around those of all.
-# (`python -m benchmarks survival_constants --set constants=_SPREAD`).
+# bends of a column around those of all. In many designs of 5,000 persons curves and
+# bands with 1 and 2 are the same within their errors (replace_one, 40 fits:
+# `python -m benchmarks survival_constants --set constants=_SPREAD --set sizes=5000`).
 _SPREAD = 1.5
 # Probabilities that a curve has no bends, all alike.
 _STRAIGHT = (np.arange(10) + 0.5) / 10
