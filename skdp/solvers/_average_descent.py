@@ -8,11 +8,13 @@ section "From weights to effects" of ``docs/proofs/survival.md`` derives the num
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.stats import qmc
 
 from skdp._arrays import FloatArray
 from skdp.solvers._centred_rows import CentredStates
@@ -26,8 +28,6 @@ _N_PERSONS = 1024
 # Numbers of all their coordinates, for tables of hundreds of columns, and the fewest
 # persons.
 _MOST_NUMBERS, _FEWEST = 1 << 23, 64
-# Public. Typical persons of two fits with the same released shares are the same.
-_SEED = 0
 # A central difference of residuals needs a least distance.
 _LEAST_NOISE = 1e-3
 # Indicators weigh half as much as the position on an axis, and hats at most .36 times
@@ -43,25 +43,35 @@ def typical_persons(rows: CentredStates) -> FloatArray:
     ndarray of float64 of shape (n_persons, n_directions)
         Coordinates in the principal directions of the parts.
     """
-    # The order of persons must not be the same in each column.
-    rng = np.random.RandomState(_SEED)
     n_directions = sum(len(part.spreads) for part in rows.principal)
-    n = max(min(_N_PERSONS, _MOST_NUMBERS // n_directions), _FEWEST)
-    middles = (np.arange(n) + 0.5) / n
-    found = []
+    most = max(min(_N_PERSONS, _MOST_NUMBERS // n_directions), _FEWEST)
     ends = np.cumsum(rows.states.parts)[:-1]
     each = np.split(np.arange(sum(rows.states.parts)), ends)
-    for part, own in zip(rows.principal, each, strict=True):
+    spread = _even_points(int(math.log2(most)), len(each))
+    found = []
+    for part, own, points in zip(rows.principal, each, spread, strict=True):
         shares, n_knots = rows.margins[own], knots_and_lines(rows.states.basis[own])[0]
-        states = np.searchsorted(np.cumsum(shares)[:-1], middles)
-        states = rng.permutation(states)
-        places = part.places[states]
-        # Persons are between two knots, where errors partly cancel.
-        towards = rng.triangular(-1.0, 0.0, 1.0, n)
-        near = np.clip(states + np.sign(towards).astype(int), 0, n_knots - 1)
-        share = np.where(states < n_knots, abs(towards), 0.0)[:, None]
-        found.append((1 - share) * places + share * part.places[near])
+        until = np.cumsum(shares)
+        states = np.searchsorted(until[:-1], points)
+        # Persons are between two knots, where errors partly cancel. Their distance from
+        # a knot has the distribution of a hat.
+        left = until[states] - points
+        left = np.clip(left / np.maximum(shares[states], 1e-300), 0.0, 1.0)
+        share = 1 - np.sqrt(2 * np.minimum(left, 1 - left))
+        share = np.where(states < n_knots, share, 0.0)[:, None]
+        near = np.clip(states + np.where(left < 0.5, 1, -1), 0, n_knots - 1)
+        found.append((1 - share) * part.places[states] + share * part.places[near])
     return np.hstack(found)
+
+
+def _even_points(power: int, n_columns: int) -> FloatArray:
+    """Points that are the same in every fit: (n_columns, 2^power), in (0, 1).
+
+    In each column they are evenly spaced, and columns hardly depend on each other.
+    """
+    columns = np.arange(n_columns) % qmc.Sobol.MAXDIM
+    points = qmc.Sobol(int(columns.max()) + 1, scramble=False).random_base2(power)
+    return np.asarray(points[:, columns].T + 0.5 / 2**power)
 
 
 def knots_and_lines(basis: csr_array) -> tuple[int, NDArray[np.bool_] | None]:

@@ -74,11 +74,11 @@ class HazardSolution(CentredSolution):
         rows, found = solution.centred, solution.found
         assert isinstance(rows, CentredStates)
         parts = rows.principal
-        persons, moments = typical_persons(rows), _moments(parts)
-        assumed = _Effects.of(solution).assumed(persons, moments)
-        for _ in range(_ROUNDS - 1):
-            assumed = _Effects.of(solution, assumed).assumed(persons, moments)
-        effects = _Effects.of(solution, assumed)
+        persons, lines = typical_persons(rows), _lines(rows, parts)
+        effects = _Effects.of(solution, lines)
+        for _ in range(_ROUNDS):
+            assumed = effects.assumed(persons, _moments(parts))
+            effects = _Effects.of(solution, lines, assumed)
         constant, middle, of_times = _of_intervals(solution, effects, assumed)
         facts = vars(solution) | {"constant": constant}
         facts["weights"] = found.kept * _weights(rows, effects.means)
@@ -135,7 +135,12 @@ class _Effects(NamedTuple):
     of_truth: float
 
     @classmethod
-    def of(cls, solution: CentredSolution, assumed: _Assumed | None = None) -> Self:
+    def of(
+        cls,
+        solution: CentredSolution,
+        lines: list[FloatArray | None],
+        assumed: _Assumed | None = None,
+    ) -> Self:
         """Estimates with the curvature at weights that are assumed to be true."""
         noise, rows = solution.found.noise, solution.centred
         base, n = noise.base, noise.n_samples
@@ -159,7 +164,6 @@ class _Effects(NamedTuple):
         chance = np.maximum(run.variance(spreads, unit)[:, 0], 1e-300)
         ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
         numbers = [np.split(each, ends) for each in (weights, learned, chance)]
-        lines = _lines(rows, parts)
         columns = [Seen(*each) for each in zip(*numbers, lines, strict=True)]
         found = true_weights(columns, _TYPICAL / max(float(moments.sum()), 1e-300))
         if not noise.deviations.any():  # epsilon = inf: the plain estimate

@@ -406,6 +406,16 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
+        "a long row counts as much as a short one in gradients of hazards",
+        "sensitivity",
+        "skdp/solvers/_hazards.py",
+        "of_row = residuals.sum(axis=1) * rows.factor",
+        "of_row = residuals.sum(axis=1)",
+        (
+            f"{TEST_SURVIVAL}::test_no_person_adds_more_than_the_bound_and_some_attain_it",
+        ),
+    ),
+    Bug(
         "the average descent on hazards has no noise",
         "model",
         AVERAGE,

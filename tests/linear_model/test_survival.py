@@ -27,6 +27,7 @@ from skdp.solvers._default_rules import Pace
 from skdp.solvers._hazards import HazardGradient, HazardLoss, HazardObjective
 from skdp.solvers._life_table import HazardBase, LifeTable, at_risk
 from skdp.solvers._run_noise import NoiseOfRun
+from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import CentredMatrix, StateRows
 from skdp.tables._source import Block, Source
 from tests.contract.test_estimators import run_checks
@@ -84,6 +85,15 @@ class Uncapped(HazardGradient):
         has_event = targets[:, None] == np.arange(1, N + 1)
         of_event = -hazard / np.expm1(hazard)
         return np.where(has_event, of_event, at_risk(targets, N) * hazard)
+
+
+class Unweighted(HazardGradient):
+    """The twin: a long row counts as much as a short one."""
+
+    def added(self, block):
+        factor = gridded(block.X, 1.0).factor
+        by_state, of_row, of_intervals = super().added(block)
+        return by_state / factor[0], of_row / factor, of_intervals
 
 
 def query_at(weights, kind=HazardGradient):
@@ -155,6 +165,12 @@ def test_no_person_adds_more_than_the_bound_and_some_attain_it():
 
 def test_broken_twin_without_the_cap_exceeds_both_bounds():
     one, two = shares_of_bounds(Uncapped)
+    assert one > 2
+    assert two > 1.1
+
+
+def test_broken_twin_that_does_not_weigh_long_rows_exceeds_both_bounds():
+    one, two = shares_of_bounds(Unweighted)
     assert one > 2
     assert two > 1.1
 
@@ -463,8 +479,8 @@ def test_stated_noise_shrinks_with_the_weights(monkeypatch):
     of_descent = _hazard_effects._Effects.of
 
     def scaled(by):
-        def of(solution, assumed=None):
-            true = of_descent(solution, assumed)
+        def of(solution, lines, assumed=None):
+            true = of_descent(solution, lines, assumed)
             # The curvature of the run itself, so that only the factor differs.
             run, before = solution.found.noise, true.found
             found = [
