@@ -412,6 +412,9 @@ def lines_of_constants(
         "_SPREAD": (1.0, 1.5, 2.0),
         "_ROUNDS": (1, 2, 3),
         "_N_PERSONS": (1024, 4096),
+        "_LEAST_STRAIGHT": (0.0, 0.5),
+        "_OF_BENDS": (0.0, -1.0, -2.0),
+        "_BETWEEN": (0.0, 0.35),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):
         for value, epsilon in product(values[constant], (0.3, 1.0, 4.0)):

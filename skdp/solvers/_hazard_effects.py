@@ -41,6 +41,10 @@ _ROUNDS = 2
 _FARTHEST = 4.0
 # In directions of which a descent learns less, no estimate is made.
 _LEAST_LEARNED = 1e-3
+# Variance of a curve between its knots, over that of a finest hat with a weight of the
+# bends. It is what coarser hats cannot follow of hats of a half of the width, a quarter
+# and so on, whose squares fall by a half from level to level.
+_BETWEEN = 0.35
 # With this variance hazards of two typical persons differ by a factor of e^7. Without a
 # limit they overflow where nobody has the event and nothing is known of the effects.
 _MOST_VARIANCE = 25.0
@@ -60,7 +64,8 @@ class HazardSolution(CentredSolution):
         Independent errors of these weights, one array for each part of the rows, as
         long as their standard deviations.
     of_times : ndarray of float64 of shape (n_intervals,)
-        Variance of the logarithm of the cumulated hazard at the end of each interval.
+        Variance of the logarithm of the cumulated hazard at the end of each interval,
+        and of bends between knots.
     """
 
     middle: FloatArray
@@ -89,7 +94,7 @@ class HazardSolution(CentredSolution):
             middle=_weights(rows, [each.middle for each in effects.found]),
             middle_constant=middle,
             of_weights=rows.back(parts, [each.errors for each in effects.found]),
-            of_times=of_times,
+            of_times=of_times + _between_knots(rows, effects.found),
         )
 
 
@@ -230,6 +235,20 @@ def _lines(rows: CentredStates, parts: list[Principal]) -> list[FloatArray | Non
         lines = lines[:, sizes > 1e-6]
         found.append(lines if lines.size else None)
     return found
+
+
+def _between_knots(rows: CentredStates, found: list[Found]) -> float:
+    """Variance of effects by bends that are too fine for hats."""
+    features = abs(rows.states.basis * rows.states.weights)
+    ends = np.cumsum(rows.states.parts)
+    total = 0.0
+    for states, each in zip(
+        np.split(np.arange(ends[-1]), ends[:-1]), found, strict=True
+    ):
+        if each.bends > 0:
+            largest = features[states].max(axis=0).data
+            total += each.bends * float(largest.min()) ** 2
+    return _BETWEEN * total / rows.centring.norm**2
 
 
 def _shrunk(

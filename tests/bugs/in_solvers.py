@@ -653,6 +653,14 @@ BUGS: list[Bug] = [
         (f"{TEST_SURVIVAL}::test_slopes_and_bends_are_those_of_normal_vectors",),
     ),
     Bug(
+        "bands of curves forget what no hat can follow",
+        "model",
+        EFFECTS,
+        "of_times=of_times + _between_knots(rows, effects.found)",
+        "of_times=of_times",
+        (f"{TEST_SURVIVAL}::test_bends_between_knots_are_those_of_finer_hats",),
+    ),
+    Bug(
         "indicators of missing cells are bends of the curve",
         "model",
         AVERAGE,

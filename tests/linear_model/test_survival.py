@@ -466,9 +466,49 @@ def test_where_nothing_is_learned_the_prior_is_left():
         for _, seen in columns_of([0.7, 0.4], [None, 1.0])
     ]
     found = _true_weights.true_weights(columns, 1.0)
-    # The mean of a lognormal prior. Bends have one more level, or are none.
+    # The mean of a lognormal prior. Bends have one more level, and are smaller or none.
     assert 2 < found[0].left.mean() < 4
-    assert found[1].left.mean() > 1
+    assert 0.6 < found[1].left.mean() < 1
+    assert found[0].bends == 0
+    # The rest is what is not known of the slope.
+    assert found[1].bends == pytest.approx(found[1].left.mean(), rel=0.01)
+
+
+def test_bends_between_knots_are_those_of_finer_hats(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        _hazard_effects,
+        "_between_knots",
+        lambda *args: seen.update(rows=args[0], found=args[1]) or 0.5,
+    )
+    X, y, _ = study(2000)
+    model = DPDiscreteTimeSurvival(2.0, **FACTS, random_state=0)
+    spied = model.fit(X, y)._of_times
+    monkeypatch.undo()
+    of_model = _hazard_effects._between_knots(seen["rows"], seen["found"])
+    np.testing.assert_allclose(model.fit(X, y)._of_times, spied - 0.5 + of_model)
+    rows, sizes = seen["rows"], [0.3 if each.bends else 0.0 for each in seen["found"]]
+    assert sorted(sizes) == [0.0, 0.3, 0.3]
+    found = [
+        each._replace(bends=b) for each, b in zip(seen["found"], sizes, strict=True)
+    ]
+    at = np.linspace(-1, 1, 20_001)
+
+    def hats(n):
+        knots = np.linspace(-1, 1, n + 1)
+        return np.maximum(1 - np.abs(at[:, None] - knots) * n / 2, 0.0)
+
+    coarse, _ = np.linalg.qr(hats(8))
+    variance = 0.0
+    for level in range(1, 7):
+        finer = hats(8 * 2**level)
+        left = finer - coarse @ (coarse.T @ finer)
+        variance += np.mean(np.sum(left**2, axis=1)) / 2**level
+    # The finest of three levels.
+    finest = 2**-1.5 / rows.centring.norm
+    expected = 2 * 0.3 * finest**2 * variance
+    measured = _hazard_effects._between_knots(rows, found)
+    assert measured == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
