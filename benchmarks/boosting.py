@@ -357,13 +357,14 @@ def _with_rules(
     return [score, float(getattr(model, "shrinkage_", None) or 0.0)]
 
 
-# Powers by which the weights of hats grow with the number of intervals, and the
-# intervals of the coarsest hats.
+# Powers by which the weights of hats grow with the number of intervals, the intervals
+# of the coarsest hats, and how far steps go where labels are nearly certain.
 _HATS: dict[str, Any] = {
     "default": nullcontext(),
     "as heavy in fine curves": patch.object(_linear_start, "_FINE", 0.0),
     "twice the power": patch.object(_linear_start, "_FINE", 0.5),
     "coarsest of four": patch.object(_linear_start, "_COARSEST", 4),
+    "as far as clipped rows": patch.object(_linear_start, "_REACH", 1.0),
 }
 
 
@@ -373,7 +374,7 @@ def other_hats(
     "protein_casp,wine_quality_white,ccpp,three_of_26",
     epsilons: str = "0.3,1,4",
 ) -> Iterator[Line]:
-    """Other weights of hats in the linear model: validation parts, zero_out."""
+    """Other hats and steps in the linear model: validation parts, zero_out."""
     cells = product(tables.split(","), map(float, epsilons.split(",")))
     for (name, epsilon), method in product(cells, _HATS):
         place = {"data": name, "epsilon": epsilon}

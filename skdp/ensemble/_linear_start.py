@@ -57,6 +57,11 @@ _KINK = 0.05
 # cells and lose .006 in one (errors are .01 to .03). Hats of ten labels lose .14, .04,
 # .015 and .008 from 17 to 120 (`python -m benchmarks boosting_straight`).
 _STRAIGHT_BELOW = 25.0
+# Power of the ratio of errors by which steps go farther where labels are nearly
+# certain. Predictions of long rows are not clipped, so that noise in weights costs more
+# than in `DPLogisticRegression`, whose power is 1. With 1 digits lose .02 of log-loss
+# at epsilon 4 (`python -m benchmarks boosting_hats --set tables=digits`).
+_REACH = 0.5
 # Hats of fine curves weigh more, by this power of the number of intervals: more signal
 # admits rougher curves. The second number has the intervals of the coarsest hats.
 # Figures of others are in docs/notebook/benchmarks.md (`python -m benchmarks
@@ -206,6 +211,8 @@ class LinearStart:
             shares = Shares.of(loss, math.sqrt(own) * signal_to_noise, 0.0)
             shares = replace(shares, targets=0.0, mean=0.0)
             pace = Pace.of(objective, flow, len(features))
+            if not loss.form.is_of_numbers:
+                pace = replace(pace, reach=_REACH)
             return GatedDescent(shares=shares, pace=pace)
 
         # Rows are not clipped in predictions: a long row learns more in a step, and has

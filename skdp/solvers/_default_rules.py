@@ -281,6 +281,8 @@ class Pace:
         Weight of released second moments in the bound on the curvature (`speed`).
     n_parts : int, default=0
         Number of parts of a row with these moments; 0 without a preconditioner.
+    reach : float in [0, 1], default=1.0
+        Power of the ratio of errors by which the remaining steps go farther (`after`).
     """
 
     n_steps: int
@@ -289,6 +291,7 @@ class Pace:
     intercept_weight: float
     preconditioning: float = 0.0
     n_parts: int = 0
+    reach: float = 1.0
 
     @classmethod
     def of(
@@ -343,10 +346,12 @@ class Pace:
 
     @property
     def params(self) -> dict[str, float]:
-        """What a statement records, without a preconditioner that is not used."""
+        """What a statement records: numbers that differ from their defaults."""
         found = dict(vars(self))
         if self.preconditioning == 0:
             del found["preconditioning"], found["n_parts"]
+        if self.reach == 1:
+            del found["reach"]
         return found
 
     def speed(self, variance: FloatArray) -> FloatArray:
@@ -371,12 +376,13 @@ class Pace:
 
         Where labels are nearly certain, noise in log-odds costs little and large
         weights are likely: the prior is wider by the ratio of the constant's errors to
-        the released errors. Step sizes grow first, as far as momentum is stable.
+        the released errors, or by its power `reach`. Step sizes grow first, as far as
+        momentum is stable.
         """
         # No released number may divide by 0; released errors may be negative.
         of_constant = max(of_constant, 1e-300)
         left = within(errors + noise, of_constant / _FARTHER, of_constant)
-        farther = of_constant / left
+        farther = (of_constant / left) ** self.reach
         larger = min(farther, _STABLE * (1 + self.momentum))
         slower = max((1 - self.momentum) * larger / farther, 1 / self.n_steps)
         return replace(self, step_size=larger * self.step_size, momentum=1 - slower)

@@ -331,6 +331,8 @@ def test_noise_in_weights_is_what_a_run_of_noise_alone_makes():
     pace = Pace.of(of(LogisticLoss()), 500.0)
     later = pace.after(0.1, 0.01, 0.5)
     assert later.flow > 4 * pace.flow
+    less = replace(pace, reach=0.5).after(0.1, 0.01, 0.5)
+    assert less.flow == pytest.approx(math.sqrt(pace.flow * later.flow))
     paces = [pace] * (pace.n_steps // 3)
     paces += [later] * (pace.n_steps - len(paces))
     base = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.0,))
