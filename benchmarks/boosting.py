@@ -525,25 +525,27 @@ _MAY_LOSE = {True: 0.003, False: 0.005}
 
 
 @benchmark("boosting_behind", runs=16, closing=lambda found: _reported(found))
-def behind() -> Iterator[Line]:
-    """Boosting beside a linear model and the exact constant, on validation parts.
+def behind(part: str = "settle") -> Iterator[Line]:
+    """Boosting beside a linear model and the exact constant.
 
-    Runs differ in the records of both parts and in the noise. A loss is a log-loss, or
-    1 - R2.
+    Runs differ in the noise, and on validation parts (``settle``) in the records of
+    both parts. A loss is a log-loss, or 1 - R2.
     """
     for name in at_hand(DECLARED, table):
         for epsilon, adjacency in product(_EPSILONS, ADJACENCIES):
             yield line(
                 {"data": name, "epsilon": epsilon, "adjacency": adjacency},
                 "boosting",
-                partial(_beside, name, epsilon, adjacency),
+                partial(_beside, part, name, epsilon, adjacency),
                 ("boosting", "linear", "constant"),
                 private=True,
             )
 
 
-def _beside(name: str, epsilon: float, adjacency: str, seed: int) -> list[float]:
-    known, split_of = declared(name), parts(name, seed)
+def _beside(
+    part: str, name: str, epsilon: float, adjacency: str, seed: int
+) -> list[float]:
+    known, split_of = declared(name), parts(name, seed, part)
     facts = Facts(known, epsilon, 1 / len(split_of.y_train) ** 2, adjacency, seed)
     models = facts.boosted, facts.dense
     found = [scored(m(columns=known.columns), split_of, known)[0] for m in models]
@@ -562,10 +564,15 @@ def _reported(measured: list[Measured]) -> Iterator[str]:
         kinds.append(
             "" if gap <= limit else "?" if gap <= limit + 2 * error else "MORE"
         )
+        if kinds[-1] and np.array_equal(values[:, 0], values[:, 1]):
+            kinds[-1] = "linear"  # a constant, but a private one
         place = " | ".join(map(str, each.place.values()))
         yield f"| {place} | {gap:+.4f} ± {error:.4f} | {kinds[-1]} |"
-    counts = (kinds.count(kind) for kind in ("", "?", "MORE"))
-    yield "\n{} within the limit, {} within two errors of it, {} beyond".format(*counts)
+    counts = (kinds.count(kind) for kind in ("", "?", "MORE", "linear"))
+    yield (
+        "\n{} within the limit, {} within two errors of it, {} beyond, {} behind the "
+        "exact constant with the predictions of the linear model"
+    ).format(*counts)
 
 
 # Tables with many columns, on which it was settled below which ratio columns have no
