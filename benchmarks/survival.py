@@ -412,7 +412,6 @@ def lines_of_constants(
         "_SPREAD": (1.0, 1.5, 2.0),
         "_ROUNDS": (1, 2, 3),
         "_N_PERSONS": (1024, 4096),
-        "_LEAST_STRAIGHT": (0.0, 0.5),
         "_OF_BENDS": (0.0, -1.0, -2.0),
         "_BETWEEN": (0.0, 0.35),
     }

@@ -22,12 +22,13 @@ from skdp._arrays import FloatArray
 # bands with 1 and 2 are the same within their errors (replace_one, 40 fits:
 # `python -m benchmarks survival_constants --set constants=_SPREAD --set sizes=5000`).
 _SPREAD = 1.5
-# Least probability that a curve has no bends, and the logarithm of the variance of the
-# bends of others over that of lines: most curves are nearly straight. With 0 and 0,
-# curves of 5,000 persons of the linear simulation are off by .0520 and .0213 in place
-# of .0501 and .0203 at epsilon .3 and 1 (`--set simulation=linear`), and those of many
-# designs are the same.
-_LEAST_STRAIGHT, _OF_BENDS = 0.5, -1.0
+# Probabilities that a curve has no bends, all alike.
+_STRAIGHT = (np.arange(10) + 0.5) / 10
+# Logarithm of the variance of bends over that of lines that is expected. With 0 curves
+# of 5,000 persons of the linear simulation are off by .0520 and .0213 in place of .0505
+# and .0208 at epsilon .3 and 1 (`--set simulation=linear`), and those of many designs
+# are the same.
+_OF_BENDS = -1.0
 # Logarithms of the variances that are considered, over the typical one.
 _LOGS = np.linspace(-12.0, 6.0, 73)
 
@@ -118,8 +119,7 @@ def _posteriors(log_likelihood: list[FloatArray], centre: float) -> list[FloatAr
     each = [np.exp(curve - curve.max()) for curve in log_likelihood]
     # Given the variance of the bends of all curves, and how probable none is. The
     # smallest variance is none.
-    others = (np.arange(10) + 0.5) / 10 * (1 - _LEAST_STRAIGHT)
-    straight = 1 - others[:, None]
+    straight = _STRAIGHT[:, None]
     evidence = [
         np.log(np.maximum((1 - straight) * (spread @ own) + straight * own[0], 1e-300))
         for own in each
