@@ -41,7 +41,7 @@ from skdp.solvers._run_noise import (
     principal,
     state_variances,
 )
-from skdp.solvers._target_base import Base
+from skdp.solvers._target_base import Base, is_of_squares
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
 from skdp.tables._columns import Range
 from skdp.tables._source import Source
@@ -57,6 +57,9 @@ _KINK = 0.05
 # cells and lose .006 in one (errors are .01 to .03). Hats of ten labels lose .14, .04,
 # .015 and .008 from 17 to 120 (`python -m benchmarks boosting_straight`).
 _STRAIGHT_BELOW = 25.0
+# The same for squared errors, whose hats lose .07, .05 and .013 of R2 from 24 to 59;
+# they lose .012 at 80 and gain .012 at 87.
+_STRAIGHT_NUMBERS_BELOW = 60.0
 # Power of the ratio of errors by which steps go farther where labels are nearly
 # certain. Predictions of long rows are not clipped, so that noise in weights costs more
 # than in `DPLogisticRegression`, whose power is 1. With 1 digits lose .02 of log-loss
@@ -192,6 +195,8 @@ class LinearStart:
         """
         left = math.sqrt(share + rest) * signal_to_noise
         least = _STRAIGHT_BELOW * max(loss.n_outputs, 2) / 2
+        if is_of_squares(loss):
+            least = _STRAIGHT_NUMBERS_BELOW
         n_intervals = curve_intervals(left, len(columns.n_bins), least)
         past = 0.0
         if before is not None:
