@@ -24,11 +24,10 @@ from skdp._arrays import FloatArray
 _SPREAD = 1.5
 # Probabilities that a curve has no bends, all alike.
 _STRAIGHT = (np.arange(10) + 0.5) / 10
-# Logarithm of the variance of bends over that of lines that is expected. With 0 bands of
-# 5,000 persons of the linear simulation are .43 wide in place of .36 at epsilon .3, and
-# cover .995 in place of .98; curves are the same (replace_one, 20 fits: `--set
-# constants=_OF_BENDS --set simulation=linear`). With -2 bands of designs cover too
-# little.
+# Logarithm of the variance of bends over that of lines that is expected. With 0 bands
+# of 5,000 persons of the linear simulation are .43 wide in place of .36 at epsilon .3,
+# and cover .995 in place of .98; curves are the same (replace_one, 20 fits: `--set
+# constants=_OF_BENDS --set simulation=linear`).
 _OF_BENDS = -1.0
 # Logarithms of the variances that are considered, over the typical one.
 _LOGS = np.linspace(-12.0, 6.0, 73)
