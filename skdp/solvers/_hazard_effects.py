@@ -239,15 +239,18 @@ def _lines(rows: CentredStates, parts: list[Principal]) -> list[FloatArray | Non
 
 def _between_knots(rows: CentredStates, found: list[Found]) -> float:
     """Variance of effects by bends that are too fine for hats."""
-    features = abs(rows.states.basis * rows.states.weights)
+    features = csr_array(abs(rows.states.basis * rows.states.weights))
     ends = np.cumsum(rows.states.parts)
     total = 0.0
     for states, each in zip(
         np.split(np.arange(ends[-1]), ends[:-1]), found, strict=True
     ):
-        if each.bends > 0:
-            largest = features[states].max(axis=0).data
-            total += each.bends * float(largest.min()) ** 2
+        part = features[states]
+        _, of_lines = knots_and_lines(rows.states.basis[states])
+        if of_lines is None or of_lines.all():
+            continue  # no curve, or a straight line
+        largest = part.max(axis=0).toarray().ravel()[np.unique(part.indices)]
+        total += each.bends * float(largest[~of_lines].min()) ** 2
     return _BETWEEN * total / rows.centring.norm**2
 
 

@@ -17,7 +17,13 @@ from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from skdp import BudgetLedger, DPDiscreteTimeSurvival, ParquetSource, private_score
+from skdp import (
+    BudgetLedger,
+    DPDiscreteTimeSurvival,
+    ParquetSource,
+    TableEncoder,
+    private_score,
+)
 from skdp.columns import Range
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy.release._answers import Released
@@ -510,6 +516,23 @@ def test_bends_between_knots_are_those_of_finer_hats(monkeypatch):
     expected = 2 * 0.3 * finest**2 * variance
     measured = _hazard_effects._between_knots(rows, found)
     assert measured == pytest.approx(expected, rel=0.05)
+
+
+def test_a_straight_line_has_nothing_between_its_knots(monkeypatch):
+    """With a heap it is no category, but it has no hats."""
+    of_curves, seen = _hazard_effects._between_knots, []
+    monkeypatch.setattr(
+        _hazard_effects,
+        "_between_knots",
+        lambda *args: seen.append(of_curves(*args)) or 0.0,
+    )
+    X, y, _ = study(1000)
+    columns = FACTS["columns"] | {"dose": Range(0, 1, heaps=[0.5])}
+    for numeric in ("linear", "hats"):
+        given = FACTS | {"columns": TableEncoder(columns, numeric=numeric)}
+        DPDiscreteTimeSurvival(2.0, **given, random_state=0).fit(X, y)
+    assert seen[0] == 0
+    assert seen[1] > 0
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
