@@ -527,7 +527,7 @@ def test_a_straight_line_has_nothing_between_its_knots(monkeypatch):
         lambda *args: seen.append(of_curves(*args)) or 0.0,
     )
     X, y, _ = study(1000)
-    columns = FACTS["columns"] | {"dose": Range(0, 1, heaps=[0.5])}
+    columns = FACTS["columns"] | {"dose": Range(0, 1, heaps=[0.25])}
     for numeric in ("linear", "hats"):
         given = FACTS | {"columns": TableEncoder(columns, numeric=numeric)}
         DPDiscreteTimeSurvival(2.0, **given, random_state=0).fit(X, y)
