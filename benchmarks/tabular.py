@@ -569,6 +569,7 @@ def main(paths: list[str]) -> None:
     frame = merged(map(read, files))
     head = "# command: python -m benchmarks tabular_peers\n# seeds: 0 to 4\n"
     SAVED.write_text(head + frame.to_csv(float_format="%.5g"))
+    frame = read(SAVED)  # Rounded: the page shows what is saved.
     before, _, rest = PAGE.read_text().partition(_BEGIN)
     after = rest.partition(_END)[2]
     PAGE.write_text(f"{before}{_BEGIN}\n\n{rendered(frame)}\n\n{_END}{after}")
