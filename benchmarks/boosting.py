@@ -578,8 +578,12 @@ def _reported(measured: list[Measured]) -> Iterator[str]:
 # Tables with many columns, on which it was settled below which ratio columns have no
 # hats, and the largest ratio of a cell with the whole budget.
 _WIDE = (
-    *("breast_cancer", "digits", "digits_odd", "kddcup99"),
-    *("three_of_26", "wine_quality_white"),
+    "breast_cancer",
+    "digits",
+    "digits_odd",
+    "kddcup99",
+    "three_of_26",
+    "wine_quality_white",
 )
 _LARGEST_RATIO = 160.0
 

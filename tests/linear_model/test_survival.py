@@ -37,7 +37,6 @@ from skdp.sums._grid_rows import gridded
 from skdp.tables._centred import CentredMatrix, StateRows
 from skdp.tables._source import Block, Source
 from tests.contract.test_estimators import run_checks
-from tests.wide import covering
 
 matplotlib.use("Agg")
 
@@ -356,7 +355,7 @@ def covered(n, epsilon, n_fits, n_rows=200):
     return np.mean(of_persons), np.mean(of_all)
 
 
-def columns_of(deviations, slopes, n=1000):
+def columns_of(deviations, slopes, n=2000):
     """True weights and `Seen` of categories (slope None) and curves."""
     rng = np.random.default_rng(0)
     for deviation, slope in zip(deviations, slopes, strict=True):
@@ -378,14 +377,14 @@ def test_true_weights_are_as_near_as_is_said():
     for typical in (0.1, 3.0):
         found = _true_weights.true_weights(list(columns), typical)
         for truth, seen, each in zip(true[:2], columns, found, strict=False):
-            # A mean of 1,000 squares has a standard error of .045.
+            # A mean of 2,000 squares has a standard error of .032.
             off = (truth - each.gains @ seen.weights) ** 2
-            assert abs(np.mean(off / each.left) - 1) < 6 * 0.045
+            assert abs(np.mean(off / each.left) - 1) < 6 * 0.032
             spread = np.sum(each.errors**2, axis=1)
-            assert abs(np.mean((truth - each.middle) ** 2 / spread) - 1) < 6 * 0.045
+            assert abs(np.mean((truth - each.middle) ** 2 / spread) - 1) < 6 * 0.032
         categories, _, straight = found
         _, learned, chance, _ = columns[0]
-        # The variance of 1,000 true weights is known within 10 %.
+        # The variance of 2,000 true weights is known within 7 %.
         best = 0.49 * learned / (0.49 * learned**2 + chance)
         np.testing.assert_allclose(np.diag(categories.gains), best, rtol=0.2)
         # Bands of categories have no prior.
@@ -393,7 +392,7 @@ def test_true_weights_are_as_near_as_is_said():
         of_bands = np.sqrt(chance) / learned
         np.testing.assert_allclose(categories.errors, np.diag(of_bands))
         # Of a curve without bends little more than the slope is left. Its standard
-        # error is about .6, and that of each of the 1,000 weights otherwise.
+        # error is about .6, and that of each of the 2,000 weights otherwise.
         assert np.mean(np.sum(straight.errors**2, axis=1)) < 0.01
         assert np.mean((straight.middle - true[2]) ** 2) < 0.01
         assert abs(straight.middle @ columns[2].lines[:, 0] + 1.5) < 6 * 0.6
@@ -842,7 +841,7 @@ class OfOneColumn(DPDiscreteTimeSurvival):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("epsilon", covering([1.0, math.inf], key=lambda _: ("it",)))
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_scikit_learn_accepts_it(epsilon):
     columns = Range(-10, 10, missing=True)
     checked = OfOneColumn(epsilon, horizon=3.0, n_intervals=3, columns=columns)
