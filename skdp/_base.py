@@ -40,7 +40,7 @@ from skdp.privacy.accounting._relations import (
 )
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
-from skdp.privacy.release._door import Door, is_rehearsing
+from skdp.privacy.release._door import Door, is_rehearsing, owners_now
 from skdp.privacy.release._record import FREE, PrivacyRecord, StepPrivacy, step_of
 
 # ---------------------------------- Stored state that names the version of skdp
@@ -460,7 +460,7 @@ class PrivateEstimator(StoredEstimator):
 
     def _check_privacy_params(self) -> Budget:
         """Check the privacy parameters, which need no data, and return the budget."""
-        budget = Budget(self.epsilon, self.delta)
+        budget = Budget(self.epsilon, self.delta, self._adds_up())
         relation = self._relation()
         seed = check_random_state(self.random_state)
         if self.ledger is not None:
@@ -577,6 +577,11 @@ class PrivateEstimator(StoredEstimator):
                 note="" if self.random_state is None else "random_state: not private",
             )
         return step_of(record)
+
+    def _adds_up(self) -> bool:
+        """Whether the cost is added to others, so that Gaussian noise is preferred."""
+        # Owners share Gaussian noise only.
+        return self.ledger is not None or owners_now() is not None
 
     def _adds_in_squares(self) -> bool:
         """Whether `fit` will use Gaussian noise only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cached_property
@@ -95,6 +95,27 @@ class Configured:
         # precision would otherwise affect the sensitivity and the noise.
         for name, check in self.checks.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+
+
+# Parameters of solver="auto", and of boosting, with which all noise is Gaussian.
+GAUSSIAN_PARAMS: Mapping[str, Any] = MappingProxyType({"law": "gaussian"})
+
+
+def asks_for_gaussian(params: Any) -> bool:
+    """Whether the parameters of a solver ask for Gaussian noise."""
+    wanted = GAUSSIAN_PARAMS["law"]
+    return isinstance(params, Mapping) and params.get("law") == wanted
+
+
+def check_params_of_auto(params: Any, solvers: Iterable[str]) -> None:
+    """Raise unless ``solver="auto"`` takes the parameters."""
+    if not params or (asks_for_gaussian(params) and len(params) == 1):
+        return
+    raise ValueError(
+        "The 'solver_params' parameter must be None or {'law': 'gaussian'} with "
+        "solver='auto'. Got something else. Name the solver: one of "
+        f"{sorted(solvers)}."
+    )
 
 
 def given_params(

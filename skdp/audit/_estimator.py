@@ -59,6 +59,7 @@ from skdp.audit._statistics import (
     repeats,
 )
 from skdp.pipeline._report import privacy_report
+from skdp.privacy.accounting._events import needs_no_delta
 from skdp.privacy.accounting._relations import (
     ADJACENCIES,
     RELATIONS,
@@ -603,9 +604,10 @@ def _said_by_itself(estimator: Any, X: Any, y: Any, ids: Any) -> Claim | None:
             "What is audited must promise a finite epsilon. Got inf. There is nothing "
             "to refute."
         )
+    is_pure = is_own and needs_no_delta(record.event, told.epsilon)
     return Claim(
         epsilon=told.epsilon,
-        delta=told.delta,
+        delta=0.0 if is_pure else told.delta,
         adjacency=told.adjacency,
         source="privacy_" if is_own else "privacy_report",
         is_gaussian=all(_is_gaussian(step) for step in _private_steps(model)),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
-from skdp._configured import Checks, Given, given_params
+from skdp._configured import Checks, Given, check_params_of_auto, given_params
 from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._input import weighted_by
 from skdp._row_threads import n_threads_for
@@ -43,9 +43,12 @@ from skdp.losses._classification import typical_weight
 from skdp.losses._regression import QuantileLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.release._answers import Answers, Released, View
 from skdp.privacy.release._door import owners_now
 from skdp.privacy.release._plan import Line, Part, Plan, Query
+from skdp.solvers._base import LawName
+from skdp.solvers._constant import law_alone
 from skdp.solvers._default_rules import (
     STATES,
     Shares,
@@ -277,17 +280,21 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         trees, and a trial of the first trees with the question whether they gain. 0
         leaves a part out (not the constant). Trees have the rest. None: rules;
         `privacy_` has their values.
+    law : {"gaussian", "spherical"} or None, default=None
+        The law of the noise; all but a constant takes Gaussian noise only. None: for a
+        constant the law with the least noise, and Gaussian noise if there is a ledger.
 
     Notes
     -----
-    Released are adaptive Gaussian answers, one for each tree and each step of the
-    linear model, and one each for targets, start, counts, and gains of the trial and of
-    all trees: exactly mu-GDP, and all values may be published. A leaf is the posterior
-    mean of a Newton step. After the trial, released gains choose between two plans of
-    the same cost: the other trees, or more of the linear model. At the end released
-    gains choose how much of the trees is kept. Columns of later trees are
-    post-processing. Unit of privacy: one record, or all rows of a user. Proof:
-    ``docs/proofs/boosting.md``, Theorem 1. The guide: ``docs/guide/boosting.md``.
+    A constant is one answer. All else are adaptive Gaussian answers, one for each tree
+    and each step of the linear model, and one each for targets, start, counts, and
+    gains of the trial and of all trees: exactly mu-GDP, and all values may be
+    published. A leaf is the posterior mean of a Newton step. After the trial, released
+    gains choose between two plans of the same cost: the other trees, or more of the
+    linear model. At the end released gains choose how much of the trees is kept.
+    Columns of later trees are post-processing. Unit of privacy: one record, or all rows
+    of a user. Proof: ``docs/proofs/boosting.md``, Theorem 1. The guide:
+    ``docs/guide/boosting.md``.
 
     References
     ----------
@@ -298,7 +305,6 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     """
 
     key: ClassVar[str] = "newton_boosting"
-    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_estimators": partial(check_count, low=0, high=10_000),
@@ -314,6 +320,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         "targets_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "gains_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "trial_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "law": partial(check_choice, allowed=LAWS),
     }
 
     n_estimators: int
@@ -327,6 +334,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     targets_share: float
     gains_share: float
     trial_share: float
+    law: LawName = "gaussian"
     linear: LinearStart | None = None
 
     @classmethod
@@ -371,6 +379,14 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             given = {**given, "trial_share": 0.0}
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, budget, mu), **given})
+        if planned._is_constant and "law" not in given and budget.is_finite:
+            size = math.prod(planned._first_query(linear_loss(task.loss), 1).shape)
+            planned = replace(planned, law=law_alone(budget, size))
+        if LAWS[planned.law].is_pure and not planned._is_constant:
+            raise Refused(
+                "law must be None or 'gaussian' for trees and linear models, whose "
+                "costs add up in squares. Got 'spherical'. Leave it out."
+            )
         shares = planned._shares(task)
         if sum(shares.values()) >= 1 or (
             planned.linear_share and task.init != "linear"
@@ -395,6 +411,10 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         return replace(planned, linear=linear)
 
     @property
+    def mechanism(self) -> str:
+        return f"{LAWS[self.law].name} noise, calibrated exactly"
+
+    @property
     def params(self) -> dict[str, Any]:
         """The hyper-parameters by name, for the record."""
         own = super().params
@@ -405,7 +425,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
         shares = self._with_rest(task)
         lines: dict[str, Line | Part] = {
-            name: Line(mu_share=share) for name, share in shares.items()
+            name: Line(mu_share=share, law=LAWS[self.law])
+            for name, share in shares.items()
         }
         if self.linear is not None:
             lines["linear"] = self.linear.part
@@ -441,7 +462,9 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
         """Shares of mu^2 of all queries, except the part that gets the rest."""
-        histogram = self.targets_share if has_mean(task.loss) else 0.0
+        # The spherical law is for one answer only.
+        is_asked = has_mean(task.loss) and not LAWS[self.law].is_pure
+        histogram = self.targets_share if is_asked else 0.0
         shares = {"targets": histogram, "start": self.start_share}
         if self.linear_share or (self.n_estimators and any(task.columns.is_ordered)):
             shares["counts"] = self.counts_share
@@ -836,11 +859,8 @@ def named_booster(
         If the key or a parameter is unknown or out of range, or is given twice.
     """
     check_choice("solver", key, ["auto", *BOOSTERS])
-    if key == "auto" and params:
-        raise ValueError(
-            "The 'solver_params' parameter must be None with solver='auto'. Got a "
-            f"mapping. Name the solver: one of {sorted(BOOSTERS)}."
-        )
+    if key == "auto":
+        check_params_of_auto(params, BOOSTERS)
     key, reason = _AUTO if key == "auto" else (key, "named by the user")
     kind = BOOSTERS[key]
     given = given_params(kind, key, params)

@@ -26,6 +26,7 @@ from skdp._checks import (
     check_count,
     check_target_bounds,
 )
+from skdp._configured import GAUSSIAN_PARAMS, asks_for_gaussian
 from skdp._effects import units_of_classes
 from skdp._export import Step, step
 from skdp._fit import ContinuesModel, NamedKind, PlannedFit, fit
@@ -135,10 +136,21 @@ class GradientBoosting(FittedTrees, ContinuesModel):
 
     columns: Any
     solver: str
+    solver_params: Any
 
     @abstractmethod
     def _loss(self) -> Loss:
         """The loss that follows from the declared parameters."""
+
+    def _adds_up(self) -> bool:
+        return asks_for_gaussian(self.solver_params) or super()._adds_up()
+
+    def _adds_in_squares(self) -> bool:
+        return self._adds_up() and super()._adds_in_squares()
+
+    def _use_composable_noise(self) -> None:
+        given = self.solver_params or {}
+        self.solver_params = {**given, **GAUSSIAN_PARAMS}
 
     def _named(self) -> NamedKind[NewtonBoosting]:
         own = {name: getattr(self, name) for name in self._own}

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import Forecast, Signal, relaxed
 from skdp._checks import check_count, check_data_norm, check_real
-from skdp._configured import Registry
+from skdp._configured import GAUSSIAN_PARAMS, Registry, asks_for_gaussian
 from skdp._effects import Picture, PlotsEffects, pictures_of
 from skdp._export import Exported, Step, step
 from skdp._fit import ContinuesModel, PlannedFit, PrivateSolver, fit
@@ -157,6 +157,7 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
     """
 
     solver: str
+    solver_params: Any
     columns: Any
     center_: np.ndarray
     scale_: np.ndarray
@@ -169,6 +170,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
     init: Any = None  # a sparse model has no such parameter
     # Whether the default centres rows; models with few features do not.
     _can_centre: ClassVar[bool] = True
+    # Whether the default is a constant where noise dominates.
+    _may_be_constant: ClassVar[bool] = True
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
@@ -294,10 +297,19 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
         declared = ("declared columns (columns=)",) if self.columns is None else ()
         return ("fewer columns", *declared)
 
+    def _adds_up(self) -> bool:
+        return asks_for_gaussian(self.solver_params) or super()._adds_up()
+
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)
-        # With a delta above 0, "auto" chooses only solvers with Gaussian noise.
-        return bool(self.delta > 0 and (named is None or named.adds_in_squares))
+        # With a delta above 0, only a constant that "auto" chooses has other noise.
+        by_default = self._adds_up() or not self._may_be_constant
+        adds = by_default if named is None else named.adds_in_squares
+        return bool(self.delta > 0 and adds)
+
+    def _use_composable_noise(self) -> None:
+        if self.solver == "auto" and self.delta > 0 and self._may_be_constant:
+            self.solver_params = dict(GAUSSIAN_PARAMS)
 
     def _has_lines(self) -> bool:
         """Whether declared numbers are lines, since the solver states their errors."""
@@ -310,8 +322,8 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
         is_exact = math.isinf(self.epsilon)
         # Without noise, rows of numbers are fitted to the optimum without centring.
         can = self.columns is not None if is_exact else self.delta > 0
-        is_open = self.solver == "auto" and not self.solver_params
-        return bool(is_open and can and self._can_centre and self.fit_intercept)
+        is_open = self.solver == "auto" and self._can_centre
+        return bool(is_open and can and self.fit_intercept)
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
         """Products of the fitted weights and the rows, clipped as in `fit`."""
@@ -435,8 +447,9 @@ class DPEstimator(PlotsEffects, TakesSources, Exported, ContinuesModel):
         given = self._given()
         if budget.is_finite:
             signal = self._signal_of(objective, budget)
-            if key == "auto" and not params and given is None:
-                chosen = constant_if_dominated(None, objective, budget, signal)
+            if key == "auto" and given is None:
+                named = named_solver(key, params)  # raises if parameters are wrong
+                chosen = constant_if_dominated(named, objective, budget, signal)
         chosen = chosen or choose_solver(key, params, objective, budget, rows)
         if given is not None and chosen is not None and signal is not None:
             descent, before = chosen.solver, given._released

@@ -188,6 +188,7 @@ class DPDiscreteTimeSurvival(DPEstimator):
     """
 
     solver, solver_params, data_norm, fit_intercept = "auto", None, 1.0, True
+    _may_be_constant = False
     _effect_units = ("log-hazard",)
 
     def __init__(

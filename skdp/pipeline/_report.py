@@ -35,6 +35,7 @@ from skdp.privacy.accounting._events import (
     Event,
     GaussianEvent,
     PureEvent,
+    needs_no_delta,
 )
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.accounting._relations import Relation, is_of_users
@@ -413,7 +414,11 @@ def _added(
 
 
 def _sum_of_deltas(steps: Sequence[StepPrivacy]) -> float:
-    return math.fsum(step.delta for step in steps)
+    return math.fsum(
+        step.delta
+        for step in steps
+        if step.event is None or not needs_no_delta(step.event, step.epsilon)
+    )
 
 
 # --------------------------------------------------- Ledgers of steps, beside the total

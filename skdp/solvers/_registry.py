@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from skdp._base import Signal
 from skdp._checks import check_choice
-from skdp._configured import Registry, given_params
+from skdp._configured import Registry, check_params_of_auto, given_params
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
@@ -75,11 +75,7 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
     """
     check_choice("solver", key, ["auto", *SOLVERS], remedy=_of_the_default(key))
     if key == "auto":
-        if params:
-            raise ValueError(
-                "The 'solver_params' parameter must be None with solver='auto'. "
-                f"Got a mapping. Name the solver: one of {list(SOLVERS)}."
-            )
+        check_params_of_auto(params, SOLVERS)
         return None
     return Named(SOLVERS[key], given_params(SOLVERS[key], key, params))
 
@@ -189,7 +185,7 @@ def auto_candidates(
 ) -> list[tuple[str, str]]:
     """Keys and reasons for rows that are not centred, the preferred one first.
 
-    With a delta above 0 all noise is Gaussian, which adds up in squares.
+    With a delta above 0 their noise is Gaussian, which adds up in squares.
     """
     if objective.n_nonzero is not None:
         return _for_few_features(objective)

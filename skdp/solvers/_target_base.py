@@ -107,6 +107,11 @@ def has_rate(loss: Loss) -> bool:
     return is_likelihood and not loss.label_weights
 
 
+def _has_two_labels(loss: Loss) -> bool:
+    """Whether targets are 0 and 1, so that their sum has both counts."""
+    return not loss.form.is_of_numbers and loss.n_outputs <= 2
+
+
 def clip_of(loss: Loss) -> float:
     """Norm to which residuals are clipped, for losses with a fixed unit."""
     if loss.form is LossId.SOFTMAX:
@@ -115,10 +120,11 @@ def clip_of(loss: Loss) -> float:
 
 
 def target_range(loss: Loss) -> tuple[float, float]:
-    """Lowest and highest target of a loss of numbers, in the loss's units."""
+    """Lowest and highest target of numbers, in the loss's units, or of two labels."""
     if isinstance(loss, GammaLoss):
         return 1.0, math.exp(2 * loss.half)
-    return (0.0, 1.0) if loss.form is LossId.POISSON else (-1.0, 1.0)
+    is_of_shares = loss.form is LossId.POISSON or _has_two_labels(loss)
+    return (0.0, 1.0) if is_of_shares else (-1.0, 1.0)
 
 
 def knots_of(loss: Loss) -> tuple[float, ...]:
@@ -138,7 +144,7 @@ def knots_of(loss: Loss) -> tuple[float, ...]:
 
 def target_query(loss: Loss, n_samples: int) -> StateSums | TargetSum:
     """The one sum that determines the constant model."""
-    if is_of_squares(loss) or has_log_link(loss):
+    if is_of_squares(loss) or has_log_link(loss) or _has_two_labels(loss):
         return TargetSum(n_samples, *middle_and_half(loss, None, math.inf))
     return count_query(loss, n_samples)
 
@@ -223,7 +229,11 @@ class Base:
             Whether the base is the whole model.
         """
         if not loss.form.is_of_numbers:
-            assert targets is not None
+            if targets is None:
+                assert mean is not None
+                # The noise of counts whose difference has that of the sum.
+                counts = np.array([1 - mean, mean])
+                targets = ReleasedHistogram(counts, math.sqrt(2) * noise_of_mean)
             return cls._of_labels(loss, targets, is_alone)
         if is_of_squares(loss):
             assert mean is not None

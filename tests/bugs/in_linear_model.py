@@ -207,11 +207,33 @@ BUGS: list[Bug] = [
         "models of delta 0 add up in squares",
         "accounting",
         BASE,
-        "return bool(self.delta > 0 and (named is None or named.adds_in_squares))",
-        "return bool(named is None or named.adds_in_squares)",
+        "return bool(self.delta > 0 and adds)",
+        "return bool(adds)",
         (
             "tests/linear_model/test_classifiers.py"
             "::test_costs_add_up_in_squares_with_gaussian_noise_only",
+        ),
+    ),
+    Bug(
+        "the default is said to add up in squares whatever its noise",
+        "accounting",
+        BASE,
+        "by_default = self._adds_up() or not self._may_be_constant",
+        "by_default = True",
+        (
+            "tests/linear_model/test_classifiers.py"
+            "::test_costs_add_up_in_squares_with_gaussian_noise_only",
+        ),
+    ),
+    Bug(
+        "a constant has pure noise beside a ledger",
+        "accounting",
+        "skdp/_base.py",
+        "return self.ledger is not None or owners_now() is not None",
+        "return owners_now() is not None",
+        (
+            "tests/solvers/test_constant.py"
+            "::test_a_constant_whose_cost_adds_up_has_gaussian_noise",
         ),
     ),
     # ------------------------------------------------ fits that continue a model

@@ -70,7 +70,7 @@ BAD_PARAMS = {
         ({"fit_intercept": "yes"}, "'fit_intercept'"),
         ({"solver": "lbfgs"}, r"'solver'.*noisy_gd"),
         ({"solver": "lbfgs", "epsilon": math.inf, "ledger": None}, "'solver'"),
-        ({"solver_params": {"n_steps": 5}}, "must be None with solver='auto'"),
+        ({"solver_params": {"n_steps": 5}}, "'gaussian'} with solver='auto'"),
         ({"solver": "noisy_gd", "solver_params": {"steps": 5}}, r"\['steps'\]"),
         ({"solver": "noisy_gd", "solver_params": [1]}, "mapping"),
         (

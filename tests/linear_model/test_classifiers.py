@@ -197,7 +197,16 @@ def test_the_last_iterate_alone_needs_convexity():
         model.fit(X, y)
 
 
-@pytest.mark.parametrize(("delta", "is_gaussian"), [(1e-6, True), (0.0, False)])
-def test_costs_add_up_in_squares_with_gaussian_noise_only(delta, is_gaussian):
-    model = DPLogisticRegression(delta=delta, classes=[0, 1])
+@pytest.mark.parametrize(
+    ("given", "is_gaussian"),
+    [
+        ({"solver_params": {"law": "gaussian"}}, True),
+        ({"solver": "noisy_gd"}, True),
+        ({"delta": 0.0, "solver_params": {"law": "gaussian"}}, False),
+        # The default may be a constant with pure noise.
+        ({}, False),
+    ],
+)
+def test_costs_add_up_in_squares_with_gaussian_noise_only(given, is_gaussian):
+    model = DPLogisticRegression(classes=[0, 1], **given)
     assert model.step_privacy().adds_in_squares == is_gaussian

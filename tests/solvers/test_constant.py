@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 from skdp import (
+    BudgetLedger,
     DPGammaRegressor,
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
     DPLinearRegression,
     DPLogisticRegression,
     DPMLPClassifier,
     DPPoissonRegressor,
     DPQuantileRegressor,
     DPRobustClassifier,
+    DPStandardScaler,
+    set_budget,
 )
 from skdp._fit import Progress
+from skdp.audit import audit_estimator
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.columns import Range
 from skdp.exceptions import NoiseDominatesWarning
 from skdp.losses import GammaLoss, LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy import Budget, calibrate, epsilon_of
-from skdp.privacy.release._plan import Plan
+from skdp.privacy import Budget, PureEvent, calibrate, epsilon_of
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.release._answers import Released
+from skdp.privacy.release._plan import Bound, Plan
 from skdp.solvers._constant import AroundConstant, ConstantModel
 from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
 from skdp.solvers._target_base import released_base
 from skdp.sums._counts import StateSums
+from skdp.sums._record_sums import TargetSum
 from skdp.tables._memory import MemorySource
 
 CLASSES = {"classes": [0, 1]}
@@ -62,6 +74,92 @@ def test_where_noise_dominates_all_records_are_predicted_alike(model):
     assert model.privacy_.epsilon == 0.01
 
 
+# ------------------------------------------------------- the noise of a constant alone
+
+
+ALONE = {
+    "linear": DPLogisticRegression(0.1, **CLASSES, adjacency="zero_out"),
+    "boosting": DPGradientBoostingClassifier(
+        0.1, **CLASSES, columns=Range(-1, 1), adjacency="zero_out"
+    ),
+    "boosted numbers": DPGradientBoostingRegressor(
+        0.1, target_bounds=(0, 1), columns=Range(-1, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
+def test_a_constant_alone_has_the_law_of_least_noise(name):
+    model = clone(ALONE[name]).fit(*table(200))
+    event = model.privacy_.event
+    assert isinstance(event, PureEvent)
+    assert 0.1 * (1 - 1e-6) < event.pure_epsilon <= 0.1
+    # Under zero_out a label is half a unit from the middle.
+    most = 0.5 if model.adjacency == "zero_out" else 2.0
+    assert model.privacy_.noise_scale == pytest.approx(most / 0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize("way", ["ledger", "law", "set_budget"])
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
+def test_a_constant_whose_cost_adds_up_has_gaussian_noise(name, way, tmp_path):
+    model = clone(ALONE[name])
+    if way == "ledger":
+        facts = {"epsilon": 1.0, "delta": 1e-6, "adjacency": model.adjacency}
+        model.set_params(ledger=BudgetLedger(tmp_path / "books.db", **facts))
+    if way == "law":
+        solver = "auto" if name == "linear" else "newton_boosting"
+        model.set_params(solver=solver, solver_params={"law": "gaussian"})
+    if way == "set_budget":
+        scaler = DPStandardScaler(bounds=(-1, 1), adjacency=model.adjacency)
+        two = set_budget(make_pipeline(scaler, model), epsilon=0.1, delta=1e-6)
+        model = clone(two[-1])
+    assert model.step_privacy().adds_in_squares
+    model.fit(*table(200))
+    event = model.privacy_.event
+    assert event.pure_epsilon == 0
+    if way == "set_budget":  # the scaler has a quarter
+        assert event.mu_squared <= 0.75 * gaussian_mu(0.1, 1e-6) ** 2
+
+
+def test_a_sum_of_labels_has_the_information_of_their_counts():
+    loss, n = LogisticLoss(), 500
+
+    def of_sum(name, query):
+        assert name == "mean"
+        return Released(np.array([0.5 * n - 100.0]), 20.0, 20.0)
+
+    def of_counts(name, query):
+        assert name == "targets"
+        noise = np.array([3.0, 3.0])  # of both counts, and of the number of records
+        deviation = 20.0 * math.sqrt(2)
+        return Released(np.array([100.0, n - 100.0]) + noise, deviation, deviation)
+
+    found = released_base(loss, n, of_sum, ["mean"], is_alone=True)
+    same = released_base(loss, n, of_counts, ["targets"], is_alone=True)
+    assert found.constant == pytest.approx(same.constant)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("name", ALONE)
+def test_a_transcript_of_a_constant_attains_its_claim(name, adjacency, monkeypatch):
+    model, (X, y) = clone(ALONE[name]).set_params(adjacency=adjacency), table(60)
+    result = audit_estimator(model, X, y, access="transcript")
+    assert result.passed
+    assert result.claimed.delta == 0
+    assert 0.0999 < result.epsilon_lower_bound <= 0.1 * (1 + 1e-9)
+    # A twin whose noise is for half of the bound.
+    honest = TargetSum.row_bound
+    monkeypatch.setattr(TargetSum, "row_bound", lambda query: halved(honest(query)))
+    assert not audit_estimator(model, X, y, access="transcript").passed
+
+
+def halved(bound):
+    return Bound(zero_out=bound.zero_out / 2, replace_one=bound.replace_one / 2)
+
+
 WIDE = LinearObjective(
     loss=SquaredLoss(2.0, target_bound=1.0),
     n_samples=2_001,
@@ -82,7 +180,10 @@ class HistogramForNothing(ConstantModel):
 
 def of_two_targets(kind, adjacency, shrink=1.0):
     """What two targets far apart tell, over what is charged."""
-    objective, budget = replace(WIDE, adjacency=adjacency), Budget(0.2, 1e-6)
+    objective, budget = (
+        replace(WIDE, adjacency=adjacency),
+        Budget(0.2, 1e-6, adds_up=True),
+    )
     solver = kind.planned({}, objective, budget)
     assert solver.histogram_share > 0
     plan = solver.plan(objective)

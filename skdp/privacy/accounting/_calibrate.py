@@ -47,10 +47,14 @@ class Budget:
     ----------
     epsilon : float in [1e-6, 1e8] or inf
     delta : 0 or float in [1e-50, 1)
+    adds_up : bool, default=False
+        Whether the cost is added to that of other releases. Gaussian noise is then
+        preferred, because its costs add up in squares.
     """
 
     epsilon: float
     delta: float
+    adds_up: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))

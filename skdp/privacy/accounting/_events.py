@@ -113,6 +113,12 @@ class Single:
         return (self,)
 
 
+def needs_no_delta(event: Event, epsilon: float) -> bool:
+    """Whether the noise of an event keeps an epsilon with delta = 0."""
+    is_pure = event.mu_squared == 0 and event.box_delta == 0
+    return is_pure and event.pure_epsilon <= epsilon
+
+
 @dataclass(frozen=True)
 class GaussianEvent(Single):
     """`count` Gaussian releases, each with noise sigma = multiplier * sensitivity.

@@ -208,8 +208,9 @@ def risk_sentence(event: Event, epsilon: float, delta: float, relation: str) -> 
     finite mu, and the bound from epsilon and delta, which is weaker because it also
     covers attacks that hardly any mechanism permits.
     """
+    noise = "its noise" if event.pure_epsilon else "its Gaussian noise"
     found = {
-        "its Gaussian noise": gaussian_advantage(math.sqrt(event.gdp_mu_squared)),
+        noise: gaussian_advantage(math.sqrt(event.gdp_mu_squared)),
         "epsilon and delta": pair_advantage(epsilon, delta),
     }
     basis = min(found, key=lambda name: found[name])

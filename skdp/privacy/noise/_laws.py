@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -251,7 +251,7 @@ LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}
 
 def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
     """The budget of a release by this law: a pure law does not use delta."""
-    return Budget(budget.epsilon, 0.0) if law.is_pure else budget
+    return replace(budget, delta=0.0) if law.is_pure else budget
 
 
 def law_of_counts(budget: Budget) -> NoiseLaw | None:
@@ -281,13 +281,14 @@ def law_for(
 ) -> NoiseLaw:
     """The law with the smallest standard deviation, from public facts.
 
-    The budget has a finite epsilon; `sensitivities` has those in L1 and L2, by norm. If
-    `adds_up` says that the cost adds to the cost of other releases, Gaussian noise is
-    used where delta allows it, since its costs add up in squares.
+    The budget has a finite epsilon; `sensitivities` has those in L1 and L2, by norm,
+    or that in L2 alone. If `adds_up` says that the cost adds to the cost of other
+    releases, Gaussian noise is used where delta allows it, since its costs add up in
+    squares.
     """
     if adds_up and budget.delta > 0:
         return Gaussian()
-    laws: list[NoiseLaw] = [Laplace()]
+    laws: list[NoiseLaw] = [Laplace()] if Laplace.norm in sensitivities else []
     if Spherical().is_possible(1 / budget.epsilon, size):
         laws.append(Spherical())
     if budget.delta > 0:
