@@ -67,7 +67,9 @@ solver : str, default="auto"
 solver_params : mapping or None, default=None
     Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. None of them
     can weaken the guarantee or make the noise predictable, because skdp derives
-    sensitivity and noise from them and from the budget.
+    sensitivity and noise from them and from the budget. Linear models and boosting
+    take ``{"law": "gaussian"}`` with ``solver="auto"``: Gaussian noise also where the
+    model is a constant, so that costs of several models add up in squares.
 classes : array-like of shape (n_classes,) or None, default=None
     All labels that may occur. None takes them from `y`, which assumes that the set of
     labels is public, and warns with `PublicLabelsWarning`.

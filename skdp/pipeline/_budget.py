@@ -64,9 +64,10 @@ def set_budget(
     proportional to their weights: together they are as private as one Gaussian release
     at the whole budget. Steps of other mechanisms get shares of epsilon and of delta
     by basic composition, and so do all steps at ``delta=0``. If there are several
-    private steps, those with ``solver="auto"`` get the solver ``"noisy_gd"``, whose
-    noise adds up without loss (not at ``delta=0``); sparse models get ``"iht"``, unless
-    the bounds say that ``"auto"`` may take ``"peeling"``.
+    private steps, those with ``solver="auto"`` get parameters with which their noise
+    adds up without loss (not at ``delta=0``): linear models and boosting
+    ``solver_params={"law": "gaussian"}``, networks ``solver="noisy_gd"``, and sparse
+    models ``"iht"``, unless the bounds say that ``"auto"`` may take ``"peeling"``.
 
     Parameters
     ----------

@@ -19,6 +19,14 @@ OF_EVENTS = [
         (f"{TEST}accounting.py::test_calibration_is_one_sided",),
     ),
     Bug(
+        "many pure releases need no delta for less than their sum",
+        "accounting",
+        f"{ACCOUNTING}/_events.py",
+        "return is_pure and event.pure_epsilon <= epsilon",
+        "return is_pure",
+        (f"{TEST}accounting.py::test_which_events_keep_an_epsilon_of_1_without_delta",),
+    ),
+    Bug(
         "Laplace noise is taken for a choice of bounded range",
         "accounting",
         f"{ACCOUNTING}/_events.py",

@@ -23,7 +23,7 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy.accounting._calibrate import fits
-from skdp.privacy.accounting._events import Single
+from skdp.privacy.accounting._events import Single, needs_no_delta
 from skdp.privacy.accounting._gaussian import (
     gaussian_delta,
     gaussian_deltas,
@@ -285,3 +285,23 @@ def test_values_out_of_range_are_refused(value):
 )
 def test_delta_at_the_ends(mu, epsilon, delta):
     assert gaussian_delta(mu, epsilon) == delta
+
+
+@pytest.mark.parametrize(
+    ("event", "needs_none"),
+    [
+        (PureEvent(0.5, 2), True),
+        (LaplaceEvent(1.0), True),
+        (ComposedEvent((PureEvent(0.5), LaplaceEvent(2.0))), True),
+        # Many releases keep an epsilon below the sum of their own with a delta only.
+        (PureEvent(0.01, 101), False),
+        (GaussianEvent(100.0), False),
+        (ComposedEvent((PureEvent(0.5), GaussianEvent(100.0))), False),
+        (EpsilonDeltaEvent(0.5, 1e-9), False),
+        (NonPrivateEvent(), False),
+    ],
+)
+def test_which_events_keep_an_epsilon_of_1_without_delta(event, needs_none):
+    assert needs_no_delta(event, 1.0) == needs_none
+    if needs_none:
+        assert epsilon_of(event, 0.0) <= 1 + 1e-9
