@@ -364,7 +364,7 @@ _HATS: dict[str, Any] = {
     "as heavy in fine curves": patch.object(_linear_start, "_FINE", 0.0),
     "twice the power": patch.object(_linear_start, "_FINE", 0.5),
     "coarsest of four": patch.object(_linear_start, "_COARSEST", 4),
-    "as far as clipped rows": patch.object(_linear_start, "_REACH", 1.0),
+    "as far as clipped rows": patch.object(_linear_start, "_FEW_COLUMNS", math.inf),
 }
 
 
@@ -524,7 +524,7 @@ def _ratio_of_noise(
 _MAY_LOSE = {True: 0.003, False: 0.005}
 
 
-@benchmark("boosting_behind", runs=16, closing=lambda found: _reported(found))
+@benchmark("boosting_behind", runs=64, closing=lambda found: _reported(found))
 def behind(part: str = "settle") -> Iterator[Line]:
     """Boosting beside a linear model and the exact constant.
 

@@ -61,11 +61,14 @@ _STRAIGHT_BELOW = 25.0
 # more: hats lose .07, .05 and .013 of R2 from 24 to 59, lose .012 at 80, and gain .012
 # at 87.
 _STRAIGHT_SQUARES_BELOW = 60.0
-# Power of the ratio of errors by which steps go farther where labels are nearly
-# certain. Predictions of long rows are not clipped, so that noise in weights costs more
-# than in `DPLogisticRegression`, whose power is 1. With 1 digits lose .02 of log-loss
-# at epsilon 4 (zero_out: `python -m benchmarks boosting_hats --set tables=digits`).
-_REACH = 0.5
+# Number of columns up to which steps go as much farther as in `DPLogisticRegression`
+# where labels are nearly certain: by the ratio of the constant's errors to these. With
+# more columns the power of this ratio falls. Predictions of long rows are not clipped,
+# so that noise in the weights of many columns costs more. With a power of 1 digits, of
+# 64 columns, lose .02 of log-loss at epsilon 4; with 1/2 breast_cancer, of 30, loses
+# .010 at 1 and covertype_types, of 12, .004 at .1 (zero_out: `python -m benchmarks
+# boosting_hats`).
+_FEW_COLUMNS = 32
 # Hats of fine curves weigh more, by this power of the number of intervals: more signal
 # admits rougher curves. The second number has the intervals of the coarsest hats.
 # Figures of others are in docs/notebook/benchmarks.md (`python -m benchmarks
@@ -218,7 +221,7 @@ class LinearStart:
             shares = replace(shares, targets=0.0, mean=0.0)
             pace = Pace.of(objective, flow, len(features))
             if not loss.form.is_of_numbers:
-                pace = replace(pace, reach=_REACH)
+                pace = replace(pace, reach=min(_FEW_COLUMNS / len(features), 1.0))
             return GatedDescent(shares=shares, pace=pace)
 
         # Rows are not clipped in predictions: a long row learns more in a step, and has
