@@ -364,7 +364,9 @@ _HATS: dict[str, Any] = {
     "as heavy in fine curves": patch.object(_linear_start, "_FINE", 0.0),
     "twice the power": patch.object(_linear_start, "_FINE", 0.5),
     "coarsest of four": patch.object(_linear_start, "_COARSEST", 4),
-    "as far as clipped rows": patch.object(_linear_start, "_FEW_COLUMNS", math.inf),
+    "all columns are few": patch.object(_linear_start, "_FEW_COLUMNS", math.inf),
+    "16 columns are few": patch.object(_linear_start, "_FEW_COLUMNS", 16),
+    "6 columns are few": patch.object(_linear_start, "_FEW_COLUMNS", 6),
 }
 
 

@@ -604,7 +604,9 @@ def _said_by_itself(estimator: Any, X: Any, y: Any, ids: Any) -> Claim | None:
             "What is audited must promise a finite epsilon. Got inf. There is nothing "
             "to refute."
         )
-    is_pure = is_own and needs_no_delta(record.event, told.epsilon)
+    is_pure = isinstance(record, PrivacyRecord) and needs_no_delta(
+        record.event, told.epsilon
+    )
     return Claim(
         epsilon=told.epsilon,
         delta=0.0 if is_pure else told.delta,
