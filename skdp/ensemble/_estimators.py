@@ -146,11 +146,13 @@ class GradientBoosting(FittedTrees, ContinuesModel):
         return asks_for_gaussian(self.solver_params) or super()._adds_up()
 
     def _adds_in_squares(self) -> bool:
-        return self._adds_up() and super()._adds_in_squares()
+        # With a number of trees the model is no constant.
+        adds = self._adds_up() or bool(self.n_estimators)
+        return adds and super()._adds_in_squares()
 
     def _use_composable_noise(self) -> None:
-        given = self.solver_params or {}
-        self.solver_params = {**given, **GAUSSIAN_PARAMS}
+        if "law" not in self._named().given:
+            self.solver_params = {**(self.solver_params or {}), **GAUSSIAN_PARAMS}
 
     def _named(self) -> NamedKind[NewtonBoosting]:
         own = {name: getattr(self, name) for name in self._own}

@@ -123,6 +123,30 @@ def test_a_constant_whose_cost_adds_up_has_gaussian_noise(name, way, tmp_path):
         assert event.mu_squared <= 0.75 * gaussian_mu(0.1, 1e-6) ** 2
 
 
+@pytest.mark.parametrize(
+    ("given", "adds"),
+    [
+        ({}, False),
+        ({"n_estimators": 0}, False),
+        ({"n_estimators": 10}, True),
+        ({"solver_params": {"law": "gaussian"}}, True),
+    ],
+)
+def test_boosting_says_whether_its_costs_add_up_in_squares(given, adds):
+    model = clone(ALONE["boosting"]).set_params(**given)
+    assert model.step_privacy().adds_in_squares == adds
+
+
+def test_a_law_that_is_named_is_kept():
+    model = clone(ALONE["boosting"]).set_params(
+        solver="newton_boosting", solver_params={"law": "spherical"}
+    )
+    model._use_composable_noise()
+    assert model.solver_params == {"law": "spherical"}
+    with pytest.raises(ValueError, match="law must be None or 'gaussian' for trees"):
+        model.set_params(n_estimators=10).fit(*table(200))
+
+
 def test_a_sum_of_labels_has_the_information_of_their_counts():
     loss, n = LogisticLoss(), 500
 
