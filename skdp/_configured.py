@@ -113,7 +113,7 @@ def check_params_of_auto(params: Any, solvers: Iterable[str]) -> None:
         return
     raise ValueError(
         "The 'solver_params' parameter must be None or {'law': 'gaussian'} with "
-        "solver='auto'. Got something else. Name the solver: one of "
+        "solver='auto'. Got other parameters. Name the solver: one of "
         f"{sorted(solvers)}."
     )
 
