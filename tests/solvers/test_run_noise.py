@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdp.solvers._default_rules import Pace
-from skdp.solvers._run_noise import NoiseOfRun, SeenStep, correlations
+from skdp.solvers._run_noise import NoiseOfRun, SeenStep, clipped, correlations
 from skdp.solvers._target_base import Base
 
 BASE = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.25,))
@@ -104,3 +104,14 @@ def test_the_learned_part_is_how_far_steps_without_noise_go(preconditioning):
     assert learned == pytest.approx(total / 15, rel=1e-12)
     # A flow for as long as all steps goes farther in the flattest direction.
     assert learned[2] < -np.expm1(-run.flow * pace.speed(0.2) * 0.25 * 0.1)
+
+
+def test_rows_count_as_clipped_only_where_they_are_longer_than_one():
+    short, long = np.array([0.2, 0.3]), np.array([3.0, 1.0])
+    for are_weighted in (False, True):
+        spreads, unit = clipped(short, are_weighted)
+        assert unit == 1.0
+        assert np.array_equal(spreads, short)
+    assert clipped(long)[1] == 4.0
+    assert np.allclose(clipped(long)[0], [0.75, 0.25])
+    assert clipped(long, are_weighted=True)[1] == 2.0
