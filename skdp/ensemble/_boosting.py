@@ -286,15 +286,15 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
     Notes
     -----
-    A constant is one answer. All else are adaptive Gaussian answers, one for each tree
-    and each step of the linear model, and one each for targets, start, counts, and
-    gains of the trial and of all trees: exactly mu-GDP, and all values may be
-    published. A leaf is the posterior mean of a Newton step. After the trial, released
-    gains choose between two plans of the same cost: the other trees, or more of the
-    linear model. At the end released gains choose how much of the trees is kept.
-    Columns of later trees are post-processing. Unit of privacy: one record, or all rows
-    of a user. Proof: ``docs/proofs/boosting.md``, Theorem 1. The guide:
-    ``docs/guide/boosting.md``.
+    A model that is a constant releases one answer. Other models release adaptive
+    Gaussian answers, one for each tree and each step of the linear model, and one each
+    for targets, start, counts, and gains of the trial and of all trees: exactly mu-GDP
+    under either adjacency, and all values may be published. A leaf is the posterior
+    mean of a Newton step. After the trial, released gains choose between two plans of
+    the same cost: the other trees, or more of the linear model. At the end released
+    gains choose how much of the trees is kept. Columns of later trees are
+    post-processing. Unit of privacy: one record, or all rows of a user. Proof:
+    ``docs/proofs/boosting.md``, Theorem 1. The guide: ``docs/guide/boosting.md``.
 
     References
     ----------

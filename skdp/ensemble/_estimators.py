@@ -146,9 +146,10 @@ class GradientBoosting(FittedTrees, ContinuesModel):
         return asks_for_gaussian(self.solver_params) or super()._adds_up()
 
     def _adds_in_squares(self) -> bool:
+        named = self._named().given.get("law")
         # With a number of trees the model is no constant.
         adds = self._adds_up() or bool(self.n_estimators)
-        return adds and super()._adds_in_squares()
+        return named != "spherical" and adds and super()._adds_in_squares()
 
     def _use_composable_noise(self) -> None:
         if "law" not in self._named().given:

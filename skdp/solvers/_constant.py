@@ -48,6 +48,8 @@ NO_WEIGHTS = "noise dominates: an intercept and no weights"
 
 def law_alone(budget: Budget, size: int) -> LawName:
     """The law with the least noise for the only answer of a fit."""
+    if budget.delta == 0:  # refused later if it cannot be drawn
+        return "spherical"
     law = law_for(budget, size, {2: 1.0}, adds_up=budget.adds_up)
     return "spherical" if law.is_pure else "gaussian"
 

@@ -236,6 +236,36 @@ BUGS: list[Bug] = [
             "::test_a_constant_whose_cost_adds_up_has_gaussian_noise",
         ),
     ),
+    Bug(
+        "a constant of several owners has pure noise",
+        "accounting",
+        "skdp/_base.py",
+        "return self.ledger is not None or owners_now() is not None",
+        "return self.ledger is not None",
+        (
+            "tests/federated/test_estimators.py"
+            "::test_a_constant_of_several_owners_has_gaussian_noise",
+        ),
+    ),
+    Bug(
+        "boosting with pure noise is said to add up in squares beside a ledger",
+        "accounting",
+        "skdp/ensemble/_estimators.py",
+        'return named != "spherical" and adds and super()._adds_in_squares()',
+        "return adds and super()._adds_in_squares()",
+        ("tests/solvers/test_constant.py::test_a_law_that_is_named_is_kept",),
+    ),
+    Bug(
+        "a default model keeps pure noise where several steps share a budget",
+        "accounting",
+        BASE,
+        "self.solver_params = dict(GAUSSIAN_PARAMS)",
+        "pass",
+        (
+            "tests/solvers/test_constant.py"
+            "::test_a_constant_whose_cost_adds_up_has_gaussian_noise",
+        ),
+    ),
     # ------------------------------------------------ fits that continue a model
     Bug(
         "what a fit learns replaces the model that it continues",

@@ -44,6 +44,7 @@ from skdp import (
 )
 from skdp._base import PrivateEstimator
 from skdp.exceptions import Refused
+from skdp.privacy import GaussianEvent
 from tests.federated.owned import federation, model
 from tests.io.places import COLUMNS, FEATURES, numbers
 
@@ -152,3 +153,11 @@ def test_every_private_estimator_is_supported_or_refused_by_name():
         named(one) for one, _ in REFUSED.values()
     }
     assert private_names() <= tried
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
+def test_a_constant_of_several_owners_has_gaussian_noise():
+    """Each owner draws a part of the noise, which pure laws do not allow."""
+    fitted = DPLogisticRegression(0.01, **LABELS).fit(federation())
+    assert "no weights" in fitted.privacy_.why_solver
+    assert isinstance(fitted.privacy_.event, GaussianEvent)

@@ -30,11 +30,12 @@ from skdp._fit import Progress
 from skdp.audit import audit_estimator
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.columns import Range
-from skdp.exceptions import NoiseDominatesWarning
+from skdp.exceptions import NoiseDominatesWarning, Refused
 from skdp.losses import GammaLoss, LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, PureEvent, calibrate, epsilon_of
 from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.noise._laws import Spherical
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Bound, Plan
 from skdp.solvers._constant import AroundConstant, ConstantModel
@@ -137,14 +138,31 @@ def test_boosting_says_whether_its_costs_add_up_in_squares(given, adds):
     assert model.step_privacy().adds_in_squares == adds
 
 
-def test_a_law_that_is_named_is_kept():
+def test_a_law_that_is_named_is_kept(tmp_path):
+    facts = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "zero_out"}
     model = clone(ALONE["boosting"]).set_params(
         solver="newton_boosting", solver_params={"law": "spherical"}
     )
     model._use_composable_noise()
     assert model.solver_params == {"law": "spherical"}
+    model.set_params(ledger=BudgetLedger(tmp_path / "books.db", **facts))
+    assert not model.step_privacy().adds_in_squares
     with pytest.raises(ValueError, match="law must be None or 'gaussian' for trees"):
         model.set_params(n_estimators=10).fit(*table(200))
+
+
+def test_noise_that_cannot_be_drawn_is_refused(monkeypatch):
+    monkeypatch.setattr(Spherical, "is_possible", lambda *_: False)
+    objective = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=9,
+        n_features=1,
+        data_norm=1.0,
+        adjacency="zero_out",
+    )
+    with pytest.raises(Refused, match="cannot draw such noise"):
+        ConstantModel.planned({}, objective, Budget(1.0, 0.0))
+    assert ConstantModel.planned({}, objective, Budget(1.0, 1e-6)).law == "gaussian"
 
 
 def test_a_sum_of_labels_has_the_information_of_their_counts():
@@ -204,10 +222,8 @@ class HistogramForNothing(ConstantModel):
 
 def of_two_targets(kind, adjacency, shrink=1.0):
     """What two targets far apart tell, over what is charged."""
-    objective, budget = (
-        replace(WIDE, adjacency=adjacency),
-        Budget(0.2, 1e-6, adds_up=True),
-    )
+    objective = replace(WIDE, adjacency=adjacency)
+    budget = Budget(0.2, 1e-6, adds_up=True)
     solver = kind.planned({}, objective, budget)
     assert solver.histogram_share > 0
     plan = solver.plan(objective)
