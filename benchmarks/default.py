@@ -20,6 +20,8 @@ from unittest.mock import patch
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.special import rel_entr
+from scipy.stats import laplace
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -51,6 +53,7 @@ from skdp.losses import SoftmaxLoss
 from skdp.preprocessing import _blocks as blocks
 from skdp.solvers import _default_rules as rules
 from skdp.solvers import _run_noise as gate
+from skdp.solvers import _target_base as target_base
 from skdp.solvers._centred_rows import Numbers, States
 
 # Tables on which the constants were settled, and tables on which nothing was settled.
@@ -382,6 +385,38 @@ def _reported(measured: list[Measured]) -> Iterator[str]:
 # Tables of 364 to 13,440 records in the fit.
 _SMALL = (*(x for x in OTHERS if x != "covertype_types"), "ccpp", "wine_quality_white")
 _INTERVALS = (16, 8, 4)
+
+
+# Values tried, true rates, and deviations of Laplace noise in the share.
+_FREE = (0.02, 0.04, 0.08, 0.16, 0.32)
+_RATES = (0.5, 0.48, 0.45, 0.42, 0.38, 0.33, 0.27, 0.2, 0.1, 0.03)
+_NOISES = (0.015, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3)
+_QUANTILES = (np.arange(400) + 0.5) / 400
+
+
+@benchmark("free_constant", runs=1)
+def free_constant() -> Iterator[Line]:
+    """Expected log-loss beyond the true rate's, where a noisy rate is the whole model.
+
+    By the ratio of variances above which the constant that costs nothing is preferred;
+    no draws, quantiles of the noise.
+    """
+    metrics = ("rate 0.5", "worst rate", "mean over rates")
+    for noise in _NOISES:
+        for ratio in (math.inf, *_FREE):
+            measure = partial(_beyond_rate, noise, ratio)
+            yield line({"data": f"noise {noise:g}"}, f"{ratio:g}", measure, metrics)
+
+
+def _beyond_rate(noise: float, ratio: float, seed: int) -> list[float]:
+    draws = laplace.ppf(_QUANTILES, scale=noise / math.sqrt(2))
+    losses = []
+    with patch.object(target_base, "_FREE", ratio):
+        for rate in _RATES:
+            shares = [target_base.base_rate(rate + x, noise, 2, True) for x in draws]
+            lost = rel_entr(rate, shares) + rel_entr(1 - rate, np.subtract(1, shares))
+            losses.append(float(lost.mean()))
+    return [losses[0], max(losses), float(np.mean(losses))]
 
 
 @benchmark("least_intervals", runs=12)

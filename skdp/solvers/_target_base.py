@@ -61,11 +61,12 @@ _FARTHEST_TARGETS, _FARTHEST_IN_NOISE, _MUCH_NOISE = 3.0, 2.0, 0.02
 # the rate of a rare label; and of numbers over the declared width, whose mean is hardly
 # at an end of it.
 MEAN_OF_COUNTS, _MEAN_OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
-# Noise deviation in a share above which a constant model prefers the constant that
-# costs nothing: even labels, or the middle of the bounds. Without this rule, with 200
-# records at epsilon 0.1, labels lost .1 of log-loss and numbers 1.0 of R2; with a
-# chance of 0.8 at any noise wine_quality_white lost .1 of R2.
-FREE = 0.05
+# Ratio of the noise's variance to the prior's above which a constant model prefers the
+# constant that costs nothing: even labels, or the middle of the bounds. Even labels
+# lose more with higher ratios, and the mean over all rates with lower ones
+# (`python -m benchmarks free_constant`). Without this rule, with 200 records at epsilon
+# 0.1 and Gaussian noise, labels lost .1 of log-loss and numbers 1.0 of R2.
+_FREE = 0.08
 # Noisy shares are clipped to this magnitude; farther ones carry no more information.
 _FAR_SHARE = 1e3
 # For their mean, probabilities are clipped to this multiple of the base rate.
@@ -260,8 +261,7 @@ class Base:
             spread = float(np.mean((even - 1 / k) ** 2))
             kept = max(1 - left**2 / spread, 0.0) if spread > 0 else 0.0
             even, left = 1 / k + kept * (even - 1 / k), left * math.sqrt(kept)
-        chance = free_chance(left) if is_alone else 0.0
-        shares = np.array([base_rate(float(p), left, k, chance) for p in even])
+        shares = np.array([base_rate(float(p), left, k, is_alone) for p in even])
         return cls._at(loss, np.arange(k, dtype=np.float64), shares / shares.sum())
 
     @classmethod
@@ -296,7 +296,8 @@ class Base:
         differs from the mean, and features would learn the difference.
         """
         share, noise = (mean + 1) / 2, noise / 2
-        chance = free_chance(noise) if is_alone and targets is None else 0.0
+        is_unsure = is_alone and targets is None
+        chance = free_chance(noise, _MEAN_OF_NUMBERS) if is_unsure else 0.0
         found = posterior_share(share, noise, _MEAN_OF_NUMBERS, (0.5, chance))
         mean = 2 * found - 1
         offset: tuple[float, ...] = (mean,)
@@ -415,16 +416,19 @@ def constant_of(
     return tuple(((low + high) / 2).tolist())
 
 
-def base_rate(share: float, noise: float, n_labels: int, chance: float = 0.0) -> float:
+def base_rate(
+    share: float, noise: float, n_labels: int, is_alone: bool = False
+) -> float:
     """Posterior mean of a label's share, given a noisy share.
 
     The prior is Beta(1/2, (K - 1)/2): a rare label stays possible, and one of two
-    labels is as likely to be rare as to be frequent. With probability `chance` all
-    labels are equally frequent.
+    labels is as likely to be rare as to be frequent. Where the rates are the whole
+    model, all labels may be equally frequent.
     """
     if noise == 0:
         return within(share, 1e-9, 1.0)
     prior = 0.5, (n_labels - 1) / 2
+    chance = free_chance(noise, prior) if is_alone else 0.0
     return posterior_share(share, noise, prior, (1 / n_labels, chance))
 
 
@@ -469,9 +473,19 @@ def posterior_share(
     return (float(weights @ p) + of_point * at) / total
 
 
-def free_chance(noise: float) -> float:
-    """Prior probability that the constant which costs nothing is the best."""
-    return noise / (noise + FREE)
+def free_chance(noise: float, prior: tuple[float, float]) -> float:
+    """Prior probability that the constant which costs nothing is the best.
+
+    Parameters
+    ----------
+    noise : float
+        Standard deviation of the noise in a share.
+    prior : tuple of two floats
+        Parameters of the share's beta distribution.
+    """
+    total = sum(prior)
+    variance = prior[0] * prior[1] / (total**2 * (total + 1))
+    return noise**2 / (noise**2 + _FREE * variance)
 
 
 def clip_after(error: float, noise: float, unit: float) -> float:

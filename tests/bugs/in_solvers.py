@@ -469,6 +469,17 @@ BUGS: list[Bug] = [
         "moved = rates + known",
         (f"{TEST_CENTRED}::test_a_mean_probability_is_brought_to_the_base_rate",),
     ),
+    Bug(
+        "a lone constant prefers even labels at any noise",
+        "model",
+        "skdp/solvers/_target_base.py",
+        "    return noise**2 / (noise**2 + _FREE * variance)\n",
+        "    return 0.5\n",
+        (
+            "tests/solvers/test_constant.py"
+            "::test_a_lone_constant_prefers_even_labels_only_in_much_noise",
+        ),
+    ),
     # ------------------------------------------------------------------ descents
     Bug(
         "a mean over a sample is over all records",

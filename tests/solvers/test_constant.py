@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, rel_entr
+from scipy.stats import laplace
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -40,7 +41,7 @@ from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Bound, Plan
 from skdp.solvers._constant import AroundConstant, ConstantModel
 from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
-from skdp.solvers._target_base import released_base
+from skdp.solvers._target_base import base_rate, released_base
 from skdp.sums._counts import StateSums
 from skdp.sums._record_sums import TargetSum
 from skdp.tables._memory import MemorySource
@@ -73,6 +74,23 @@ def test_where_noise_dominates_all_records_are_predicted_alike(model):
     assert np.ptp(model.predict(X) if raw is None else raw) == 0
     assert "no weights" in model.privacy_.why_solver
     assert model.privacy_.epsilon == 0.01
+
+
+def excess(rate, noise, is_alone):
+    """Expected log-loss beyond the true rate's, over quantiles of Laplace noise."""
+    quantiles = (np.arange(200) + 0.5) / 200
+    draws = laplace.ppf(quantiles, scale=noise / math.sqrt(2))
+    found = [base_rate(rate + draw, noise, 2, is_alone) for draw in draws]
+    lost = rel_entr(rate, found) + rel_entr(1 - rate, np.subtract(1, found))
+    return float(lost.mean())
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.38, 0.25])
+def test_a_lone_constant_prefers_even_labels_only_in_much_noise(rate):
+    in_little, in_much = excess(rate, 0.03, True), excess(rate, 0.1, True)
+    assert in_little < 1.4 * excess(rate, 0.03, False)
+    if rate == 0.5:
+        assert in_much < 0.5 * excess(rate, 0.1, False)
 
 
 # ------------------------------------------------------- the noise of a constant alone
