@@ -46,7 +46,7 @@ help:
 	@echo "make demo-owners  install, then fit one model to the tables of four owners (1 minute)"
 	@echo "make demo-users   install, then protect all rows of a person together (1 minute)"
 	@echo "make demo-intervals  install, then put intervals around predictions (1 minute)"
-	@echo "make test         install, then run the tests (6 minutes on 2 cores)"
+	@echo "make test         install, then run the tests (4 minutes on 2 cores)"
 	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
 	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
 	@echo "make test-wide    the combinations of settings that make test leaves out"
@@ -56,7 +56,7 @@ help:
 	@echo "make test-bugs    plant each bug of tests/bugs, and run the tests that must find it"
 	@echo "make test-all     all tests, and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
-	@echo "make docs       the site, examples run (15 minutes): docs/_build/html/index.html"
+	@echo "make docs       the site, examples run (4 minutes): docs/_build/html/index.html"
 	@echo "make build      wheel and source archive of the last commit, into dist"
 	@echo "make smoke        test the wheel in a new environment of each Python found (minutes)"
 	@echo "make bench        speed and accuracy, compared with other libraries (hours)"
@@ -128,7 +128,7 @@ demo-intervals: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_14_intervals.py
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -m "not slow and not bench and not wide and not engines" --ignore=tests/papers --ignore=skdp/papers
+	$(PYTEST) -m "not slow and not bench and not wide and not long and not engines" --ignore=tests/papers --ignore=skdp/papers
 
 test-engines: $(VENV)/.installed-test
 	$(PYTEST) -m "engines and not slow and not wide" tests/io
@@ -142,7 +142,7 @@ test-papers: $(VENV)/.installed-test
 
 # One session for all that CI runs beside `make test`.
 test-rest: $(VENV)/.installed-test
-	$(PYTEST) -m "(annex or engines or wide) and not slow and not bench" tests skdp benchmarks
+	$(PYTEST) -m "(annex or engines or wide or long) and not slow and not bench" tests skdp benchmarks
 
 test-wide: $(VENV)/.installed-test
 	$(PYTEST) -m "wide and not slow" tests

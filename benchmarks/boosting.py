@@ -526,7 +526,7 @@ def _ratio_of_noise(
 _MAY_LOSE = {True: 0.003, False: 0.005}
 
 
-@benchmark("boosting_behind", runs=64, closing=lambda found: _reported(found))
+@benchmark("boosting_behind", runs=1_000, closing=lambda found: _reported(found))
 def behind(part: str = "settle") -> Iterator[Line]:
     """Boosting beside a linear model and the exact constant.
 

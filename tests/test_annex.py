@@ -104,10 +104,12 @@ def loaded(script):
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_importing_the_house_and_fitting_by_default_loads_none_of_the_annex():
     assert loaded(_FITS) == "[]"
 
 
+@pytest.mark.long
 def test_broken_twin_that_names_a_solver_of_the_annex_loads_it():
     named = 'from skdp.solvers import SOLVERS\nSOLVERS["heavy_ball"]'
     assert "skdp.papers._accelerated" in loaded(named)

@@ -215,6 +215,7 @@ def test_every_model_is_here():
     assert {name for name in public if name.startswith("DP")} == set(MODELS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_a_file_predicts_the_same_without_skdp(left, case):
     model, X, _, found = left[case]
@@ -426,6 +427,7 @@ PLAIN_CASES = {
 }
 
 
+@pytest.mark.long
 def test_pipelines_predict_the_same_without_skdp(left, tmp_path):
     asked, expected = {}, {}
     for case in PIPELINES:

@@ -95,6 +95,7 @@ def test_the_same_in_another_order(before):
     assert [key for key in HANDFUL if "refused" in before[key]] == [HANDFUL[1]]
 
 
+@pytest.mark.long
 def test_the_same_in_another_process(before, tmp_path):
     file, keys = tmp_path / "before.json", "solver/noisy_gd/logistic/replace_one/*"
     given = [sys.executable, "-m", "tests.outcomes", "record", file, "--keys", keys]

@@ -92,12 +92,14 @@ def outcome_of(folder):
     return done.returncode, done.stdout
 
 
+@pytest.mark.long
 def test_the_loss_of_the_page_passes_the_outcome_of(tmp_path):
     code, output = outcome_of(with_the_loss(tmp_path, page("adding_a_loss")))
     assert code == 0, output
     assert int(re.search(r"(\d+) passed", output)[1]) >= 12
 
 
+@pytest.mark.long
 def test_a_bound_without_its_weight_is_found(tmp_path):
     text = page("adding_a_loss")
     bug = changed(text, "return self.smoothness * min", "return (1 - self.level) * min")

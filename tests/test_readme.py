@@ -71,6 +71,7 @@ def test_the_first_model_takes_ten_lines(example):
     assert n_lines(to_model) <= 10
 
 
+@pytest.mark.long
 def test_broken_twin_of_a_model_that_is_a_constant_is_found(example, tmp_path):
     twin = example.replace("+ 20 * (table", "* 0 + 20 * (table").replace(
         "rng.normal(0, 9", "rng.normal(60, 999"
@@ -92,6 +93,7 @@ def all_examples(text):
     return "\n".join(blocks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", ["tour", "tables"])
 def test_a_page_that_says_it_runs_does(page, tmp_path):
     code = all_examples((ROOT / "docs" / "guide" / f"{page}.md").read_text())
@@ -99,6 +101,7 @@ def test_a_page_that_says_it_runs_does(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_a_page_whose_code_is_wrong_is_found(tmp_path):
     code = all_examples((ROOT / "docs" / "guide" / "tour.md").read_text())
     assert run(code.replace("classes=[0, 1]", "labels=[0, 1]"), tmp_path).returncode
@@ -111,6 +114,7 @@ def masked(letter):
     return re.sub(r"library skdp [^:\s]+", "library skdp", letter)
 
 
+@pytest.mark.long
 def test_the_letter_of_the_guide_is_the_letter_of_the_tour(tmp_path):
     tour = (ROOT / "docs" / "guide" / "tour.md").read_text()
     letter = "from skdp.__main__ import main\nmain(['letter', 'study.db'])"

@@ -117,6 +117,7 @@ def test_broken_twin_with_an_unknown_placeholder_fails_where_it_is_defined():
             """
 
 
+@pytest.mark.long
 def test_every_module_can_be_imported_without_docstrings():
     rooms = [f"skdp{room}" for room in ROOMS]
     code = (

@@ -103,6 +103,7 @@ def mypy(script):
     return {int(line): text for name, line, text in told if name == script.name}
 
 
+@pytest.mark.long
 def test_a_users_mistakes_are_found_and_nothing_else(tmp_path):
     script = tmp_path / "user.py"
     script.write_text(FINE + "\n".join(MISTAKES))

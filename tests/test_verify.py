@@ -187,6 +187,7 @@ def test_it_finds_the_epsilon_of_tight_accounting(name):
     assert found == pytest.approx(epsilon_of(EVENTS[name], 1e-5), rel=CLOSE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EVENTS)
 def test_broken_twin_that_states_one_percent_too_little_is_rejected(name):
     event = event_to_dict(EVENTS[name])
@@ -315,6 +316,7 @@ def test_losses_too_large_to_compose_are_not_cut_off():
     assert recomputed(large, 1e-6) > 5000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sigma", "rate", "delta"),
     covering(

@@ -25,7 +25,7 @@ from tests.bugs import BUGS
 from tests.bugs.bug import ROOT, Bug
 from tests.imports import graph, sources
 
-MAKE_TEST = "not slow and not bench and not wide and not engines"
+MAKE_TEST = "not slow and not bench and not wide and not long and not engines"
 CI = "not slow and not bench"
 TIMEOUT = 900.0
 COPIED = ("skdp", "tests", "docs", "examples", "benchmarks", ".ci")

@@ -133,6 +133,7 @@ def test_who_scales_rows_without_privacy_is_told_to_ask_for_the_report():
     assert "privacy_report" not in alone
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DECLARED)
 def test_declared_rows_are_not_pointed_out(name):
     make, rows = DECLARED[name]

@@ -153,6 +153,7 @@ def fork_while_held(shared, *, hold):
     return os.waitpid(child, 0)[1]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_copies_no_lock_that_is_held():
     assert fork_while_held(skdp._quiet._NO_WARNINGS, hold=0.2) == 0

@@ -124,6 +124,7 @@ def test_without_noise_any_gain_counts():
     assert best_share(Released(np.array([0.0, 0.0, 0.0]), 0.0, 0.0)) == 0.0
 
 
+@pytest.mark.long
 def test_trees_of_noise_are_not_worth_anything():
     rng, n = np.random.default_rng(0), 3000
     codes, shares = codes_of(MIXED, n), []

@@ -159,6 +159,7 @@ def test_noise_without_signal_is_that_of_independent_leaves():
             assert not np.allclose(seen, deviation / 2, rtol=0.3)
 
 
+@pytest.mark.long
 def test_stated_noise_is_seen_where_later_trees_correct_earlier_ones():
     """Of independent columns, over fits with the same trees and no signal.
 

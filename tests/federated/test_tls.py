@@ -110,6 +110,7 @@ def test_connections_are_as_planned_or_there_is_no_fit(own, paths):
         changed(own.plan, is_encrypted="yes")
 
 
+@pytest.mark.long
 def test_processes_are_told_their_certificates(own, paths, tmp_path):
     own.plan.save(tmp_path / "plan.json")
     own.hub.save(tmp_path / "hub.key")

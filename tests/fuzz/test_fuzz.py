@@ -68,6 +68,7 @@ def test_cases_find_what_was_mended(mends, case, told):
     assert not case.result().found
 
 
+@pytest.mark.long
 def test_far_dates_are_found():
     # In a process of its own: a compiled loop that leaves its table may end it.
     command = [sys.executable, "-m", "tests.fuzz", "--without", "dates"]

@@ -263,6 +263,7 @@ class Watched(KeptRows):
         self.made.add(self)
 
 
+@pytest.mark.long
 def test_no_row_outlives_a_fit_or_goes_with_its_model(tmp_path, monkeypatch):
     Watched.made.clear()
     monkeypatch.setattr(_gradient_sum, "KeptRows", Watched)

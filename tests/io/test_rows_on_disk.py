@@ -106,6 +106,7 @@ def test_a_fit_without_privacy_keeps_its_rows_there_too(tmp_path, passes, writte
     assert written
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [LOGISTIC, TREES], ids=["linear", "trees"])
 @pytest.mark.parametrize("method", ["composition", "random_stopping"])
 def test_a_search_reads_a_table_without_memory_once(model, method, tmp_path, written):
@@ -188,6 +189,7 @@ def test_a_disk_that_is_off_or_full_is_said_before_the_fit(
         places.in_files(frame, tmp_path / "rows", disk=-1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["cells", "dense"])
 @pytest.mark.parametrize("n_writes", [0, 3])
 def test_a_disk_that_fills_up_during_a_fit_changes_no_bit(
@@ -284,6 +286,7 @@ def left_by(tmp_path, end, twin=""):
     return done, list(folder.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="files that are open have no name")
 @pytest.mark.parametrize(
     "name", covering(ENDS, lambda name: (name in UNWINDING, name == "success"))
@@ -299,6 +302,7 @@ def test_no_file_is_left_however_a_process_ends(name, tmp_path):
     assert not lines or {"0o600 0 True"} == set(filter(None, lines))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     os.name != "posix", reason="Windows deletes files that are open itself"
 )
@@ -309,6 +313,7 @@ def test_the_twin_leaves_a_file_with_a_name(name, tmp_path):
     assert left[0].stat().st_size > 0
 
 
+@pytest.mark.long
 @LINUX
 def test_no_other_process_gets_the_file(tmp_path):
     look = (

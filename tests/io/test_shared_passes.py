@@ -170,6 +170,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OTHERS)
 def test_candidates_of_other_encodings_have_rows_of_their_own(
     name, tmp_path, encoded, keeps
@@ -194,6 +195,7 @@ def test_candidates_of_other_encodings_have_rows_of_their_own(
 LARGE = {LOGISTIC: (15, 31), TREES: (1, 12)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", GRIDS, ids=["linear", "trees"])
 def test_ten_candidates_share_a_pass_for_their_scores(model, tmp_path, keeps):
     keeps(0)
@@ -205,6 +207,7 @@ def test_ten_candidates_share_a_pass_for_their_scores(model, tmp_path, keeps):
     assert counted(lambda: private_score(model, source, epsilon=1.0)) == 1
 
 
+@pytest.mark.long
 def test_a_fit_without_noise_reads_once(tmp_path, keeps):
     source = counting(places.numbers(), tmp_path / "t")
     found = []
@@ -247,6 +250,7 @@ def in_a_table(frame, **facts):
     return CountingTable(connection, "records", record_id="key", **facts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "method"),
     covering(
@@ -274,6 +278,7 @@ def test_kept_or_not_a_search_has_the_same_bits(place, method, tmp_path, keeps):
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["fixed", "none"])
 def test_kept_or_not_a_search_of_users_has_the_same_bits(order, tmp_path, keeps):
     frame, found = table(many=[MOST + 300]), []
@@ -369,6 +374,7 @@ def readings(tmp_path, words):
 OF_ROW = 3 * 8 + 4 + 8 + 1
 
 
+@pytest.mark.long
 def test_no_cell_decides_whether_cells_are_kept(tmp_path, keeps, monkeypatch):
     several = [f"{i} {'x' * 300}" for i in range(N)]
     words = ["up", several, None]
@@ -429,6 +435,7 @@ class Watched(KeptCells):
         self.made.add(self)
 
 
+@pytest.mark.long
 def test_no_cell_outlives_a_search_or_goes_with_its_model(tmp_path, monkeypatch):
     monkeypatch.setattr(_session, "KeptCells", Watched)
     source = counting(places.numbers(), tmp_path / "t")

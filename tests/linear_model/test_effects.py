@@ -77,6 +77,7 @@ def effects_of(model, name):
     return np.concatenate([table[name].to_numpy(float) for table in tables])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "is_dependent"),
     covering(

@@ -370,6 +370,7 @@ def columns_of(deviations, slopes, n=2000):
         yield true, _true_weights.Seen(weights, learned, chance, lines)
 
 
+@pytest.mark.long
 def test_true_weights_are_as_near_as_is_said():
     """Of categories, of a curve with bends, and of one without."""
     pairs = list(columns_of([0.7, 0.4, 0.0], [None, 2.0, -1.5]))
@@ -466,6 +467,7 @@ def test_positions_heaps_and_missing_cells_are_no_bends(monkeypatch):
     ]
 
 
+@pytest.mark.long
 def test_where_nothing_is_learned_the_prior_is_left():
     columns = [
         seen._replace(weights=0 * seen.weights, learned=1e-6 + 0 * seen.learned)
@@ -645,6 +647,7 @@ def test_the_error_of_a_row_is_that_of_its_weights():
     assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_without_noise_it_is_the_model_of_cox():
     X, y, risk = study(8000)
     exact = DPDiscreteTimeSurvival(math.inf, **FACTS, n_intervals=20).fit(X, y)
@@ -653,6 +656,7 @@ def test_without_noise_it_is_the_model_of_cox():
     assert not exact.privacy_.is_private
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
 def test_weights_do_not_pass_the_gate_if_nothing_is_to_be_learned(monkeypatch):
     X, y, _ = study(3000, effect=0.0)
@@ -700,6 +704,7 @@ def test_y_has_many_forms_and_durations_are_clipped():
     assert set(found[0][:20]) == {0.0, 1.0}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "y",
     [
@@ -841,7 +846,9 @@ class OfOneColumn(DPDiscreteTimeSurvival):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize(
+    "epsilon", [1.0, pytest.param(math.inf, marks=pytest.mark.long)]
+)
 def test_scikit_learn_accepts_it(epsilon):
     columns = Range(-10, 10, missing=True)
     checked = OfOneColumn(epsilon, horizon=3.0, n_intervals=3, columns=columns)

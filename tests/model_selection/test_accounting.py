@@ -283,6 +283,7 @@ def test_one_entry_before_the_first_read(method, delta, tmp_path, monkeypatch):
 BROKEN = {"interrupted": (Interrupted, None), "deadly": (Deadly, 2)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "method"), [("deadly", "composition"), ("interrupted", "random_stopping")]
 )

@@ -85,6 +85,7 @@ VERBOSE = Pipeline(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("estimator", "n_jobs"), [(NoisySum(), 2), (VERBOSE, None)])
 def test_nothing_tells_the_number_of_trials(
     estimator, n_jobs, force, capfd, caplog, recwarn

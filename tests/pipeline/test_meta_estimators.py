@@ -72,6 +72,7 @@ FITS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FITS)
 def test_every_fit_is_charged_once(ledger, name):
     use, n_fits = FITS[name]
