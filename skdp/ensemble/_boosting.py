@@ -43,7 +43,7 @@ from skdp.losses._classification import typical_weight
 from skdp.losses._regression import QuantileLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.privacy.noise._laws import LAWS
+from skdp.privacy.noise._laws import LAWS_OF_COUNTS, NoiseLaw
 from skdp.privacy.release._answers import Answers, Released, View
 from skdp.privacy.release._door import owners_now
 from skdp.privacy.release._plan import Line, Part, Plan, Query
@@ -280,7 +280,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         trees, and a trial of the first trees with the question whether they gain. 0
         leaves a part out (not the constant). Trees have the rest. None: rules;
         `privacy_` has their values.
-    law : {"gaussian", "spherical"} or None, default=None
+    law : {"gaussian", "laplace"} or None, default=None
         The law of the noise; all but a constant takes Gaussian noise only. None: for a
         constant the law with the least noise, and Gaussian noise if there is a ledger.
 
@@ -320,7 +320,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         "targets_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "gains_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "trial_share": partial(check_real, low=0.0, high=1.0, high_open=True),
-        "law": partial(check_choice, allowed=LAWS),
+        "law": partial(check_choice, allowed=LAWS_OF_COUNTS),
     }
 
     n_estimators: int
@@ -380,12 +380,12 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, budget, mu), **given})
         if planned._is_constant and "law" not in given and budget.is_finite:
-            size = math.prod(planned._first_query(linear_loss(task.loss), 1).shape)
-            planned = replace(planned, law=law_alone(budget, size))
-        if LAWS[planned.law].is_pure and not planned._is_constant:
+            law = law_alone(linear_loss(task.loss), task.adjacency, budget)
+            planned = replace(planned, law=law)
+        if planned._law.is_pure and not planned._is_constant:
             raise Refused(
                 "law must be None or 'gaussian' for trees and linear models, whose "
-                "costs add up in squares. Got 'spherical'. Leave it out."
+                "costs add up in squares. Got 'laplace'. Leave it out."
             )
         shares = planned._shares(task)
         if sum(shares.values()) >= 1 or (
@@ -412,7 +412,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
     @property
     def mechanism(self) -> str:
-        return f"{LAWS[self.law].name} noise, calibrated exactly"
+        return f"{self._law.name} noise, calibrated exactly"
 
     @property
     def params(self) -> dict[str, Any]:
@@ -425,8 +425,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
         shares = self._with_rest(task)
         lines: dict[str, Line | Part] = {
-            name: Line(mu_share=share, law=LAWS[self.law])
-            for name, share in shares.items()
+            name: Line(mu_share=share, law=self._law) for name, share in shares.items()
         }
         if self.linear is not None:
             lines["linear"] = self.linear.part
@@ -462,8 +461,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
         """Shares of mu^2 of all queries, except the part that gets the rest."""
-        # The spherical law is for one answer only.
-        is_asked = has_mean(task.loss) and not LAWS[self.law].is_pure
+        # Laplace noise is for one answer only.
+        is_asked = has_mean(task.loss) and not self._law.is_pure
         histogram = self.targets_share if is_asked else 0.0
         shares = {"targets": histogram, "start": self.start_share}
         if self.linear_share or (self.n_estimators and any(task.columns.is_ordered)):
@@ -601,7 +600,12 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             return asking.ask(lines[name], query)
 
         asked = [name for name, line in lines.items() if asking.has(line)]
-        return released_base(loss, n, ask, asked, is_alone=self._is_constant)
+        norm, is_alone = self._law.norm, self._is_constant
+        return released_base(loss, n, ask, asked, norm=norm, is_alone=is_alone)
+
+    @property
+    def _law(self) -> NoiseLaw:
+        return LAWS_OF_COUNTS[self.law]
 
     @property
     def _is_constant(self) -> bool:
@@ -610,7 +614,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     def _first_query(self, loss: Loss, n_samples: int) -> StateSums | TargetSum:
         """The query about targets on the line "start"."""
         has_sum = has_mean(loss) or self._is_constant
-        return (target_query if has_sum else count_query)(loss, n_samples)
+        query = target_query if has_sum else count_query
+        return query(loss, n_samples, self._law.norm)
 
 
 class _Growth:

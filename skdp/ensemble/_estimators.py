@@ -149,7 +149,7 @@ class GradientBoosting(FittedTrees, ContinuesModel):
         named = self._named().given.get("law")
         # With a number of trees the model is no constant.
         adds = self._adds_up() or bool(self.n_estimators)
-        return named != "spherical" and adds and super()._adds_in_squares()
+        return named != "laplace" and adds and super()._adds_in_squares()
 
     def _use_composable_noise(self) -> None:
         if "law" not in self._named().given:

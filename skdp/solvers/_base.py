@@ -238,7 +238,7 @@ def projected_onto_box(released: FloatArray, limit: float) -> FloatArray:
 # --------------------------------------------- Solvers with Gaussian or spherical noise
 
 
-LawName = Literal["gaussian", "spherical"]
+LawName = Literal["gaussian", "spherical", "laplace"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +259,7 @@ class ChosenLaw(Solver):
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
-        return given.get("law") != "spherical"
+        return given.get("law") in (None, "gaussian")
 
     @classmethod
     def law_for(cls, given: Given, budget: Budget) -> LawName:

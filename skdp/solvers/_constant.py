@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Given
+from skdp._checks import check_choice
+from skdp._configured import Checks, Given
 from skdp._fit import Progress
 from skdp.exceptions import Refused
+from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.noise._laws import LAWS, law_for
+from skdp.privacy.accounting._relations import Relation
+from skdp.privacy.noise._laws import LAWS_OF_COUNTS, NoiseLaw, law_for
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._base import ChosenLaw, LawName, Solution, Solver
@@ -36,8 +40,8 @@ from skdp.sums._record_sums import TargetSum
 # or the mean as well. So one sum over the targets is released, and the constant
 # minimises the loss: the log-odds of the base rate, the mean, the logarithm of the
 # mean, or a quantile. Where noise leaves the sum uncertain, a prior takes it from the
-# declared bounds or labels. The noise of one number is about a third with the spherical
-# law, but its cost does not add up in squares with that of other releases.
+# declared bounds or labels. Laplace noise in one number is about a third of Gaussian
+# noise, but its cost does not add up in squares with that of other releases.
 
 
 # Least epsilon of a budget.
@@ -46,12 +50,14 @@ _LEAST_EPSILON = 1e-6
 NO_WEIGHTS = "noise dominates: an intercept and no weights"
 
 
-def law_alone(budget: Budget, size: int) -> LawName:
-    """The law with the least noise for the only answer of a fit."""
-    if budget.delta == 0:  # refused later if it cannot be drawn
-        return "spherical"
-    law = law_for(budget, size, {2: 1.0}, adds_up=budget.adds_up)
-    return "spherical" if law.is_pure else "gaussian"
+def law_alone(loss: Loss, relation: Relation, budget: Budget) -> LawName:
+    """The law with the least noise for a constant, the only answer of a fit."""
+    queries = {norm: target_query(loss, 1, norm) for norm in (1, 2)}
+    bounds = {norm: query.bound() for norm, query in queries.items()}
+    sensitivities = {norm: bound.under(relation) for norm, bound in bounds.items()}
+    size = math.prod(queries[1].shape)
+    law = law_for(budget, size, sensitivities, adds_up=budget.adds_up)
+    return "laplace" if law.is_pure else "gaussian"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +66,17 @@ class ConstantModel(ChosenLaw):
 
     Privacy
     -------
-    One answer: label counts, a histogram of the targets, or their sum, with noise for
-    its L2 sensitivity; or two Gaussian answers, a histogram, and the sum of the targets
-    clipped to the range in which the histogram puts most of them. No feature is read.
-    The law is spherical where this has less noise, unless the budget's cost adds up
-    with others; then it is Gaussian if delta allows it.
+    One answer: label counts, a histogram of the targets, or their sum, with Laplace
+    noise for its L1 sensitivity or Gaussian noise for its L2 sensitivity; or two
+    Gaussian answers, a histogram, and the sum of the targets clipped to the range in
+    which the histogram puts most of them. No feature is read.
+    The law is the one with less noise, unless the budget's cost adds up with others;
+    then it is Gaussian if delta allows it.
     Both adjacencies, and users: ``docs/proofs/default.md``, Lemmas 1 and 4.
 
     Parameters
     ----------
-    law : {"gaussian", "spherical"}
+    law : {"gaussian", "laplace"}
     histogram_share : float in [0, 1), default=0.0
         Fraction of mu squared for a histogram before the sum; 0: no histogram.
     """
@@ -77,15 +84,14 @@ class ConstantModel(ChosenLaw):
     key: ClassVar[str] = "constant"
     takes_users: ClassVar[bool] = True
     takes_nonconvex: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {"law": partial(check_choice, allowed=LAWS_OF_COUNTS)}
 
     histogram_share: float = 0.0
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         cls.check(objective, budget)
-        size = math.prod(cls.query(objective).shape)
-        law = law_alone(budget, size)
-        cls.check_noise(law, budget, size)
+        law = law_alone(objective.loss, objective.adjacency, budget)
         share = 0.0
         if law == "gaussian" and is_of_squares(objective.loss):
             signal_to_noise = signal_to_noise_of(
@@ -94,10 +100,14 @@ class ConstantModel(ChosenLaw):
             share = share_of_histogram(signal_to_noise)
         return cls(law=law, histogram_share=share)
 
-    @staticmethod
-    def query(objective: LinearObjective) -> Any:
+    @property
+    def noise_law(self) -> NoiseLaw:
+        return LAWS_OF_COUNTS[self.law]
+
+    def query(self, objective: LinearObjective) -> Any:
         """The query about the targets."""
-        return target_query(objective.loss, objective.n_samples)
+        norm = self.noise_law.norm
+        return target_query(objective.loss, objective.n_samples, norm)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -144,7 +154,8 @@ class ConstantModel(ChosenLaw):
             return answers.ask(query, line + asked.index(name))
 
         n = objective.n_samples
-        return released_base(loss, n, ask, asked, is_alone=True).constant
+        norm = self.noise_law.norm
+        return released_base(loss, n, ask, asked, norm=norm, is_alone=True).constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +196,6 @@ class AroundConstant(Solver):
         left = Budget(max((1 - share) * budget.epsilon, _LEAST_EPSILON), 0.0)
         kind: type[Solver] = given.get("inner", ObjectivePerturbation)
         inner = kind.planned({}, objective, left)
-        constant = ConstantModel.planned({}, objective, budget)
-        size = math.prod(constant.query(objective).shape)
-        constant.check_noise(constant.law, budget, size, 1 / share)
         return cls(inner=inner, share=share)
 
     @property
@@ -207,13 +215,14 @@ class AroundConstant(Solver):
 
     def plan(self, objective: LinearObjective) -> Plan:
         # The inner plan's multiplier is about 1 over its epsilon.
-        first = Line(law=LAWS["spherical"], strength=self.share / (1 - self.share))
+        law = LAWS_OF_COUNTS["laplace"]
+        first = Line(law=law, strength=self.share / (1 - self.share))
         return Plan((first, Part(self.inner.plan(objective))))
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        offset = ConstantModel(law="spherical").constant(answers, objective)
+        offset = ConstantModel(law="laplace").constant(answers, objective)
         moved = replace(objective, offset=offset)
         found = self.inner.run(answers.part(1), moved, progress)
         weights = found.weights.copy()

@@ -143,18 +143,19 @@ def knots_of(loss: Loss) -> tuple[float, ...]:
     return even_knots(_KNOTS)
 
 
-def target_query(loss: Loss, n_samples: int) -> StateSums | TargetSum:
-    """The one sum that determines the constant model."""
+def target_query(loss: Loss, n_samples: int, norm: int = 2) -> StateSums | TargetSum:
+    """The one sum that determines the constant model, with a bound in this norm."""
     if is_of_squares(loss) or has_log_link(loss) or _has_two_labels(loss):
-        return TargetSum(n_samples, *middle_and_half(loss, None, math.inf))
-    return count_query(loss, n_samples)
+        return TargetSum(n_samples, *middle_and_half(loss, None, math.inf), norm)
+    return count_query(loss, n_samples, norm)
 
 
-def count_query(loss: Loss, n_samples: int) -> StateSums:
+def count_query(loss: Loss, n_samples: int, norm: int = 2) -> StateSums:
     """Number of records with each label, or of targets at each knot."""
     if loss.form.is_of_numbers:
-        return StateSums(0, n_samples, 0, knots=knots_of(loss))
-    return StateSums(0, n_samples, 0, n_labels=max(loss.n_outputs, 2))
+        return StateSums(0, n_samples, 0, knots=knots_of(loss), norm=norm)
+    n_labels = max(loss.n_outputs, 2)
+    return StateSums(0, n_samples, 0, n_labels=n_labels, norm=norm)
 
 
 def middle_and_half(
@@ -367,6 +368,7 @@ def released_base(
     ask: Callable[[str, Query], Released],
     asked: Collection[str],
     *,
+    norm: int = 2,
     is_alone: bool = False,
 ) -> Base:
     """The location of the targets, from one answer or two.
@@ -379,12 +381,14 @@ def released_base(
         Takes "targets" or "mean" and a query, and returns the released answer.
     asked : collection of str
         Names of the queries in the plan, of "targets" and "mean".
+    norm : {1, 2}, default=2
+        Norm of the queries' bounds.
     is_alone : bool, default=False
         Whether the base is the whole model.
     """
     targets, moments, farthest = None, None, _FARTHEST_TARGETS
     if "targets" in asked:
-        counted = ask("targets", count_query(loss, n_samples))
+        counted = ask("targets", count_query(loss, n_samples, norm))
         targets = ReleasedHistogram.of(counted, n_samples)
         moments = targets.moments() if is_of_squares(loss) else None
         if targets.deviation >= _MUCH_NOISE:
@@ -392,7 +396,7 @@ def released_base(
     if "mean" not in asked:
         return Base.of(loss, targets, is_alone=is_alone)
     middle, half = middle_and_half(loss, moments, farthest)
-    summed = ask("mean", TargetSum(n_samples, middle, half))
+    summed = ask("mean", TargetSum(n_samples, middle, half, norm))
     mean = middle + float(summed.value[0]) / n_samples
     noise_of_mean = summed.deviation / n_samples
     return Base.of(loss, targets, mean, noise_of_mean, is_alone=is_alone)

@@ -268,6 +268,8 @@ class StateSums(BoundedSum):
     n_labels : int, default=0
         Number of labels if targets are labels 0, 1, ..., of which a record has one. Not
         with `knots`.
+    norm : {1, 2}, default=2
+        Norm of the bound.
     """
 
     n_states: int
@@ -275,6 +277,7 @@ class StateSums(BoundedSum):
     most_parts: int
     knots: tuple[float, ...] = ()
     n_labels: int = 0
+    norm: int = 2
     rounding: ClassVar[Any] = np.floor
 
     @property
@@ -290,9 +293,11 @@ class StateSums(BoundedSum):
         return self.most_parts + (self._n_knots > 0)
 
     def row_bound(self) -> Bound:
+        gone, replaced = float(self._parts), 2.0 * self._parts
+        if self.norm == 2:
+            gone, replaced = math.sqrt(gone), math.sqrt(replaced)
         return Bound(
-            zero_out=math.sqrt(self._parts) * ABOVE,
-            replace_one=math.sqrt(2 * self._parts) * ABOVE,
+            zero_out=gone * ABOVE, replace_one=replaced * ABOVE, norm=self.norm
         )
 
     @property

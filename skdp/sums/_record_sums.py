@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -106,14 +106,20 @@ class TargetSum(RecordSum):
         Released or public.
     half : float in (0, inf)
         Clip of the differences; released or public.
+    norm : {1, 2}, default=2
+        Norm of the bound, which is the same in both for one number.
     """
 
     middle: float
     half: float
+    norm: int = 2
 
     @property
     def interval(self) -> tuple[float, float]:
         return -self.half, self.half
+
+    def row_bound(self) -> Bound:
+        return replace(super().row_bound(), norm=self.norm)
 
     def numbers(self, block: Block) -> FloatArray:
         return np.asarray(block.y - self.middle, dtype=np.float64)

@@ -251,7 +251,7 @@ BUGS: list[Bug] = [
         "boosting with pure noise is said to add up in squares beside a ledger",
         "accounting",
         "skdp/ensemble/_estimators.py",
-        'return named != "spherical" and adds and super()._adds_in_squares()',
+        'return named != "laplace" and adds and super()._adds_in_squares()',
         "return adds and super()._adds_in_squares()",
         ("tests/solvers/test_constant.py::test_a_law_that_is_named_is_kept",),
     ),

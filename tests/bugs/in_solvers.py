@@ -470,6 +470,19 @@ BUGS: list[Bug] = [
         (f"{TEST_CENTRED}::test_a_mean_probability_is_brought_to_the_base_rate",),
     ),
     Bug(
+        "Laplace noise in counts of labels is for their bound in L2",
+        "sensitivity",
+        "skdp/sums/_counts.py",
+        "        gone, replaced = float(self._parts), 2.0 * self._parts\n"
+        "        if self.norm == 2:\n",
+        "        gone, replaced = float(self._parts), 2.0 * self._parts\n"
+        "        if self.norm >= 1:\n",
+        (
+            "tests/solvers/test_constant.py"
+            "::test_a_transcript_of_a_constant_attains_its_claim",
+        ),
+    ),
+    Bug(
         "a lone constant prefers even labels at any noise",
         "model",
         "skdp/solvers/_target_base.py",

@@ -162,7 +162,7 @@ BAD = [
     ({"columns": TableEncoder(DECLARED, numeric="linear")}, "'bins' for trees"),
     ({"solver": "forest"}, "'solver' parameter must be one of"),
     ({"solver_params": {"residual_clip": 0.5}}, "'gaussian'} with solver='auto'"),
-    ({"solver_params": {"law": "spherical"}}, "'gaussian'} with solver='auto'"),
+    ({"solver_params": {"law": "laplace"}}, "'gaussian'} with solver='auto'"),
     ({"n_estimators": -1}, "'n_estimators' parameter must be an integer"),
     ({"n_estimators": 1.5}, "'n_estimators' parameter must be an integer"),
     ({"learning_rate": 2.0}, "'learning_rate' parameter"),

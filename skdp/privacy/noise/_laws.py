@@ -247,6 +247,8 @@ class PureChoices(Choices):
 
 # Laws for an L2 sensitivity; Laplace needs an L1 sensitivity.
 LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}
+# Laws for a number, or for counts of which a record changes few.
+LAWS_OF_COUNTS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "laplace": Laplace()}
 
 
 def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
