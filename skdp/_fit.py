@@ -206,7 +206,7 @@ class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
 
     @abstractmethod
     def sensitivity(self, problem: ProblemT, /) -> float | None:
-        """Largest L2 sensitivity of one query under the problem's adjacency."""
+        """Largest sensitivity of one query, in the norm of its noise."""
 
     @abstractmethod
     def run(

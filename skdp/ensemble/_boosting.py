@@ -47,8 +47,7 @@ from skdp.privacy.noise._laws import LAWS_OF_COUNTS, NoiseLaw
 from skdp.privacy.release._answers import Answers, Released, View
 from skdp.privacy.release._door import owners_now
 from skdp.privacy.release._plan import Line, Part, Plan, Query
-from skdp.solvers._base import LawName
-from skdp.solvers._constant import law_alone
+from skdp.solvers._constant import LawOfConstant, law_alone
 from skdp.solvers._default_rules import (
     STATES,
     Shares,
@@ -334,7 +333,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     targets_share: float
     gains_share: float
     trial_share: float
-    law: LawName = "gaussian"
+    law: LawOfConstant = "gaussian"
     linear: LinearStart | None = None
 
     @classmethod
@@ -503,9 +502,9 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         return LeafTerms(task.loss, clip, weight, scale.cap)
 
     def sensitivity(self, task: BoostingTask) -> float:
-        """Largest L2 sensitivity of one query under the task's adjacency."""
+        """Largest sensitivity of one query, in the norm of its noise."""
         shares = self._with_rest(task)
-        bounds = [self.terms(task).bound()]
+        bounds = [] if self._is_constant else [self.terms(task).bound()]
         loss, n = linear_loss(task.loss), task.n_samples
         if "start" in shares:
             bounds.append(self._first_query(loss, n).bound())

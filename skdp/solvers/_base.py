@@ -170,7 +170,7 @@ class Solver(PrivateSolver[LinearObjective, Solution]):
 
     @abstractmethod
     def sensitivity(self, objective: LinearObjective, /) -> float:
-        """Largest L2 sensitivity of one query under the objective's adjacency."""
+        """Largest sensitivity of one query, in the norm of its noise."""
 
     def rehearse(self, answers: Answers, objective: LinearObjective, /) -> Solution:
         return Solution(np.zeros(objective.shape), 0.0)
@@ -238,7 +238,7 @@ def projected_onto_box(released: FloatArray, limit: float) -> FloatArray:
 # --------------------------------------------- Solvers with Gaussian or spherical noise
 
 
-LawName = Literal["gaussian", "spherical", "laplace"]
+LawName = Literal["gaussian", "spherical"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +259,7 @@ class ChosenLaw(Solver):
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
-        return given.get("law") in (None, "gaussian")
+        return given.get("law") != "spherical"
 
     @classmethod
     def law_for(cls, given: Given, budget: Budget) -> LawName:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._checks import check_choice
-from skdp._configured import Checks, Given
+from skdp._configured import Given
 from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
@@ -20,7 +18,7 @@ from skdp.privacy.accounting._relations import Relation
 from skdp.privacy.noise._laws import LAWS_OF_COUNTS, NoiseLaw, law_for
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan, Query
-from skdp.solvers._base import ChosenLaw, LawName, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._default_rules import (
     pure_share,
     share_of_histogram,
@@ -33,6 +31,7 @@ from skdp.solvers._target_base import (
     released_base,
     target_query,
 )
+from skdp.sums._counts import StateSums
 from skdp.sums._record_sums import TargetSum
 
 # ------------------------------------------------------------------- The constant model
@@ -50,18 +49,22 @@ _LEAST_EPSILON = 1e-6
 NO_WEIGHTS = "noise dominates: an intercept and no weights"
 
 
-def law_alone(loss: Loss, relation: Relation, budget: Budget) -> LawName:
+LawOfConstant = Literal["gaussian", "laplace"]
+
+
+def law_alone(loss: Loss, relation: Relation, budget: Budget) -> LawOfConstant:
     """The law with the least noise for a constant, the only answer of a fit."""
     queries = {norm: target_query(loss, 1, norm) for norm in (1, 2)}
-    bounds = {norm: query.bound() for norm, query in queries.items()}
-    sensitivities = {norm: bound.under(relation) for norm, bound in bounds.items()}
+    sensitivities = {n: each.bound().under(relation) for n, each in queries.items()}
     size = math.prod(queries[1].shape)
     law = law_for(budget, size, sensitivities, adds_up=budget.adds_up)
+    # Spherical noise is never smaller than Laplace noise in one number or in at least
+    # three counts; two labels are one number.
     return "laplace" if law.is_pure else "gaussian"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstantModel(ChosenLaw):
+class ConstantModel(Solver):
     """Release of the targets' location; all weights are 0.
 
     Privacy
@@ -84,8 +87,9 @@ class ConstantModel(ChosenLaw):
     key: ClassVar[str] = "constant"
     takes_users: ClassVar[bool] = True
     takes_nonconvex: ClassVar[bool] = True
-    checks: ClassVar[Checks] = {"law": partial(check_choice, allowed=LAWS_OF_COUNTS)}
+    is_pure: ClassVar[bool] = True
 
+    law: LawOfConstant
     histogram_share: float = 0.0
 
     @classmethod
@@ -104,10 +108,14 @@ class ConstantModel(ChosenLaw):
     def noise_law(self) -> NoiseLaw:
         return LAWS_OF_COUNTS[self.law]
 
-    def query(self, objective: LinearObjective) -> Any:
+    @property
+    def norm(self) -> int:
+        """Norm of the bounds of all queries."""
+        return 2 if self.histogram_share else self.noise_law.norm
+
+    def query(self, objective: LinearObjective) -> StateSums | TargetSum:
         """The query about the targets."""
-        norm = self.noise_law.norm
-        return target_query(objective.loss, objective.n_samples, norm)
+        return target_query(objective.loss, objective.n_samples, self.norm)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -141,21 +149,20 @@ class ConstantModel(ChosenLaw):
         return Solution(weights, answers.noise_scale)
 
     def constant(
-        self, answers: Answers, objective: LinearObjective, line: int = 0
+        self, answers: Answers, objective: LinearObjective
     ) -> tuple[float, ...]:
         """Released raw predictions, the same for every row."""
-        loss = objective.loss
+        loss, n = objective.loss, objective.n_samples
         is_sum = isinstance(self.query(objective), TargetSum)
         asked = ["mean"] if is_sum else ["targets"]
         if self.histogram_share:
             asked = ["targets", "mean"]
 
         def ask(name: str, query: Query) -> Released:
-            return answers.ask(query, line + asked.index(name))
+            return answers.ask(query, asked.index(name))
 
-        n = objective.n_samples
-        norm = self.noise_law.norm
-        return released_base(loss, n, ask, asked, norm=norm, is_alone=True).constant
+        found = released_base(loss, n, ask, asked, norm=self.norm, is_alone=True)
+        return found.constant
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,14 @@ class Counts(BoundedSum):
 # Lemma 6.
 
 
+def _of_parts(n_parts: int, norm: int) -> Bound:
+    """Bound on weights of at least 0 with a sum of at most 1 in each part of a row."""
+    gone, replaced = float(n_parts), 2.0 * n_parts
+    if norm == 2:
+        gone, replaced = math.sqrt(gone), math.sqrt(replaced)
+    return Bound(zero_out=gone * ABOVE, replace_one=replaced * ABOVE, norm=norm)
+
+
 @dataclass(frozen=True)
 class CodeCounts(BoundedSum):
     """Counts of codes or of groups of codes, one column after the other.
@@ -100,13 +108,7 @@ class CodeCounts(BoundedSum):
         return (self.n_labels * sum(self.n_groups),)
 
     def row_bound(self) -> Bound:
-        n_columns = len(self.columns)
-        gone, replaced = float(n_columns), 2.0 * n_columns
-        if self.norm == 2:
-            gone, replaced = math.sqrt(gone), math.sqrt(replaced)
-        return Bound(
-            zero_out=gone * ABOVE, replace_one=replaced * ABOVE, norm=self.norm
-        )
+        return _of_parts(len(self.columns), self.norm)
 
     def added(self, block: Block) -> tuple[Form, ...]:
         forms = []
@@ -293,12 +295,7 @@ class StateSums(BoundedSum):
         return self.most_parts + (self._n_knots > 0)
 
     def row_bound(self) -> Bound:
-        gone, replaced = float(self._parts), 2.0 * self._parts
-        if self.norm == 2:
-            gone, replaced = math.sqrt(gone), math.sqrt(replaced)
-        return Bound(
-            zero_out=gone * ABOVE, replace_one=replaced * ABOVE, norm=self.norm
-        )
+        return _of_parts(self._parts, self.norm)
 
     @property
     def unit(self) -> float:

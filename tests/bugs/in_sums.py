@@ -102,8 +102,8 @@ OF_COUNTS = [
         "an exchange of codes moves no more than a missing record",
         "sensitivity",
         f"{SUMS}/_counts.py",
-        "gone, replaced = float(n_columns), 2.0 * n_columns\n",
-        "gone, replaced = float(n_columns), float(n_columns)\n",
+        "gone, replaced = float(n_parts), 2.0 * n_parts\n",
+        "gone, replaced = float(n_parts), float(n_parts)\n",
         (RECORDS,),
     ),
     Bug(

@@ -47,7 +47,6 @@ def complaints(bug: Bug) -> list[str]:
     return found
 
 
-@pytest.mark.long
 def test_every_bug_applies_and_names_its_tests():
     assert {bug.name: complaints(bug) for bug in BUGS if complaints(bug)} == {}
 

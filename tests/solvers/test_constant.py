@@ -120,9 +120,19 @@ def test_a_constant_alone_has_the_law_of_least_noise(name):
     model = clone(ALONE[name]).fit(*table(200))
     event = model.privacy_.event
     assert isinstance(event, LaplaceEvent)
-    assert 0.1 * (1 - 5e-4) < event.pure_epsilon <= 0.1
+    assert 0.1 * (1 - 1e-5) < event.pure_epsilon <= 0.1
     bound = BOUNDS.get(name, 2.0)
     assert model.privacy_.noise_scale == pytest.approx(bound / 0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-3), (0.005, 1e-6)])
+@pytest.mark.parametrize("name", ["linear", "boosting"])
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
+def test_a_constant_alone_keeps_epsilon_without_delta(name, epsilon, delta):
+    model = clone(ALONE[name]).set_params(epsilon=epsilon, delta=delta)
+    event = model.fit(*table(100)).privacy_.event
+    assert isinstance(event, LaplaceEvent)
+    assert epsilon * (1 - 1e-5) < event.pure_epsilon <= epsilon
 
 
 @pytest.mark.parametrize("way", ["ledger", "law", "set_budget"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from skdp._checks import check_delta, check_epsilon
@@ -12,6 +12,7 @@ from skdp.privacy.accounting._events import (
     ComposedEvent,
     Event,
     GaussianEvent,
+    LaplaceEvent,
     NonPrivateEvent,
     ObjectiveEvent,
     ParallelEvent,
@@ -252,6 +253,10 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     ValueError
         If no amount of noise fits, for example Gaussian noise at ``delta=0``.
     """
+    event = declare(1.0)
+    if isinstance(event, LaplaceEvent) and event.count == 1:
+        # A delta would save about 2 delta of epsilon, and epsilon would depend on it.
+        budget = replace(budget, delta=0.0)
     found = _by_secants(declare, budget)
     if found is not None:
         return found

@@ -283,14 +283,13 @@ def law_for(
 ) -> NoiseLaw:
     """The law with the smallest standard deviation, from public facts.
 
-    The budget has a finite epsilon; `sensitivities` has those in L1 and L2, by norm,
-    or that in L2 alone. If `adds_up` says that the cost adds to the cost of other
-    releases, Gaussian noise is used where delta allows it, since its costs add up in
-    squares.
+    The budget has a finite epsilon; `sensitivities` has those in L1 and L2, by norm. If
+    `adds_up` says that the cost adds to the cost of other releases, Gaussian noise is
+    used where delta allows it, since its costs add up in squares.
     """
     if adds_up and budget.delta > 0:
         return Gaussian()
-    laws: list[NoiseLaw] = [Laplace()] if Laplace.norm in sensitivities else []
+    laws: list[NoiseLaw] = [Laplace()]
     if Spherical().is_possible(1 / budget.epsilon, size):
         laws.append(Spherical())
     if budget.delta > 0:

@@ -147,7 +147,8 @@ class PrivacyRecord(Shown):
         `event` has the multipliers of the steps. With sampling, the multiplier from
         which the event is computed.
     sensitivity : float or None
-        Largest L2 sensitivity of one query, in the query's units. None for a search.
+        Largest sensitivity of one query, in the query's units and in L2, or in L1 if
+        its noise is Laplace. None for a search.
     noise_scale : float or None
         Largest standard deviation of the noise of any query, in the same units. None
         for a search.
