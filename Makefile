@@ -46,7 +46,7 @@ help:
 	@echo "make demo-owners  install, then fit one model to the tables of four owners (1 minute)"
 	@echo "make demo-users   install, then protect all rows of a person together (1 minute)"
 	@echo "make demo-intervals  install, then put intervals around predictions (1 minute)"
-	@echo "make test         install, then run the tests (4 minutes on 2 cores)"
+	@echo "make test         install, then run the tests (5 minutes on 2 cores, then 4)"
 	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
 	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
 	@echo "make test-wide    the combinations of settings that make test leaves out"
