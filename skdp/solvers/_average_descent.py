@@ -20,6 +20,7 @@ from skdp._arrays import FloatArray
 from skdp.solvers._centred_rows import CentredStates
 from skdp.solvers._life_table import LARGEST, HazardBase
 from skdp.solvers._run_noise import NoiseOfRun, tail_of
+from skdp.solvers._target_base import within
 
 # With four times as many, curves and bands of 5,000 persons are the same within their
 # errors (replace_one, 40 designs: `python -m benchmarks survival_constants --set
@@ -30,6 +31,8 @@ _N_PERSONS = 1024
 _MOST_NUMBERS, _FEWEST = 1 << 23, 64
 # A central difference of residuals needs a least distance.
 _LEAST_NOISE = 1e-3
+# Curvature in the direction of the true effects, over that without effects.
+_LEAST_ALONG = 0.05
 # Indicators weigh half as much as the position on an axis, and hats at most .36 times
 # as much (`_hat_weights`).
 _LEAST_LINE = 0.4
@@ -100,11 +103,15 @@ class AverageDescent(NamedTuple):
         Logarithms of hazards of a row at the centre.
     curvature : float
         Fall of the residuals with the true effects in the first step.
+    along : float
+        Curvature at the true weights in their direction, in which intervals make up for
+        a part of a change, over that of weights without an effect.
     """
 
     part: float
     constant: FloatArray
     curvature: float
+    along: float
 
     @classmethod
     def of(
@@ -159,7 +166,8 @@ class AverageDescent(NamedTuple):
                 mean += at / (len(run.paces) - last)
         shares = moments * true
         part = float(shares @ mean[:n]) / max(float(shares @ true), 1e-300)
-        return cls(part, mean[n:], curvature)
+        along = residuals.along(run, persons @ true, lengths)
+        return cls(part, mean[n:], curvature, along)
 
 
 def _after_step(of: FloatArray, pull: FloatArray, momentum: float) -> FloatArray:
@@ -189,6 +197,23 @@ class _Residuals(NamedTuple):
         total = np.maximum(left.sum(axis=1), 1e-300)
         left *= (base.table.exposed / n_samples / total)[:, None]
         return cls(left, left * -np.expm1(-hazard))
+
+    def along(self, run: NoiseOfRun, effects: FloatArray, lengths: FloatArray) -> float:
+        """Curvature in the direction of the true effects, over that without effects.
+
+        Intervals follow a change of all effects as far as the descent moves them.
+        """
+        base = run.base
+        assert isinstance(base, HazardBase)
+        raw = effects + base.table.hazards(effects).logs[:, None]
+        high, low = self.at(raw + _LEAST_NOISE), self.at(raw - _LEAST_NOISE)
+        bend = (high - low) / (2 * _LEAST_NOISE)
+        bends, weighted = np.maximum(bend.sum(axis=1), 1e-300), effects / lengths
+        followed = -np.expm1(-run.flow * run.paces[0].intercept_weight ** 2 * bends)
+        made_up = followed * (bend @ weighted) * (bend @ effects) / bends
+        total = float(np.sum(bend @ (weighted * effects)) - made_up.sum())
+        across = float(bends.sum() * np.mean(weighted * effects))
+        return within(total / max(across, 1e-300), _LEAST_ALONG, 1.0)
 
     def at(self, raw: FloatArray) -> FloatArray:
         """Sums that the persons add, with these logarithms of hazards."""

@@ -39,6 +39,11 @@ _NORMAL = math.sqrt(_TYPICAL) * ndtri((np.arange(64) + 0.5) / 64)
 _ROUNDS = 2
 # Largest factor on the linear part of the way, so that no number gets out of hand.
 _FARTHEST = 4.0
+# Difference of the logarithms of two sizes of all effects, for a derivative.
+_LARGER = 0.1
+# Deviation of the logarithm of the common size of all effects if nothing is known. The
+# logarithm of their variance has twice as much (`_SPREAD` of the true weights).
+_OF_SIZE = 0.75
 # In directions of which a descent learns less, no estimate is made.
 _LEAST_LEARNED = 1e-3
 # Variance of a curve between its knots, over that of a finest hat with a weight of the
@@ -66,12 +71,15 @@ class HazardSolution(CentredSolution):
     of_times : ndarray of float64 of shape (n_intervals,)
         Variance of the logarithm of the cumulated hazard at the end of each interval,
         and of bends between knots.
+    size : SizeError
+        The error of the common size of all effects, beyond those of single weights.
     """
 
     middle: FloatArray
     middle_constant: FloatArray
     of_weights: tuple[csr_array, ...]
     of_times: FloatArray
+    size: SizeError
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
@@ -95,6 +103,73 @@ class HazardSolution(CentredSolution):
             middle_constant=middle,
             of_weights=rows.back(parts, [each.errors for each in effects.found]),
             of_times=of_times + _between_knots(rows, effects.found),
+            size=SizeError.of(rows, effects, assumed, middle),
+        )
+
+
+class SizeError(NamedTuple):
+    """How the common size of all effects errs, and what follows from it.
+
+    Parameters
+    ----------
+    variance : float
+        Variance of the logarithm of the size.
+    with_weights : ndarray of float64 of shape (n_features, 1)
+        Covariance of this logarithm with the errors of weights.
+    of_effects : float
+        Part of the error of the size that is in no error of a weight.
+    of_times : ndarray of float64 of shape (n_intervals,)
+        Change of the logarithms of cumulated hazards of a row at the centre, over that
+        of the logarithm of the size.
+    """
+
+    variance: float
+    with_weights: FloatArray
+    of_effects: float
+    of_times: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        rows: CentredStates,
+        effects: _Effects,
+        assumed: _Assumed,
+        constant: FloatArray,
+    ) -> Self:
+        """Section "From weights to effects" of the proof page derives the numbers."""
+        persons, weights, average = assumed
+        parts = rows.principal
+        moments, base = _moments(parts), effects.run.base
+        assert isinstance(base, HazardBase)
+        larger = math.exp(_LARGER) * weights
+        beyond = AverageDescent.of(effects.run, persons, larger, moments).part
+        fall = math.log(max(beyond, 1e-300) / max(average.part, 1e-300)) / _LARGER
+        means = np.concatenate(effects.means)
+        known = float(moments @ means**2) / max(effects.of_truth, 1e-300)
+        # Each round assumes the size that the round before has found.
+        grows = sum((-fall * known) ** k for k in range(_ROUNDS + 1))
+        more = within(grows / math.sqrt(average.along), 1 / _FARTHEST, _FARTHEST)
+        along = moments * weights / max(float(moments @ weights**2), 1e-300)
+        ends = np.cumsum([len(each.left) for each in effects.found])[:-1]
+        each = [
+            share @ found.errors
+            for share, found in zip(np.split(along, ends), effects.found, strict=True)
+        ]
+        alone = sum(float(part @ part) for part in each)
+        # A size of which nothing is known errs as far as is expected, and no less than
+        # the weights do.
+        more = max(more / math.sqrt(1 + more**2 * alone / _OF_SIZE**2), 1.0)
+        covariances = [
+            found.errors @ part for found, part in zip(effects.found, each, strict=True)
+        ]
+        logs = base.table.hazards(persons @ larger).logs
+        logs = constant + logs - base.table.hazards(assumed.effects).logs
+        both = [np.log(np.cumsum(np.exp(each))) for each in (logs, constant)]
+        return cls(
+            variance=more**2 * alone,
+            with_weights=more * _weights(rows, covariances),
+            of_effects=1 - 1 / more,
+            of_times=(both[0] - both[1]) / _LARGER,
         )
 
 
@@ -157,12 +232,17 @@ class _Effects(NamedTuple):
         spreads, unit = clipped(moments, are_weighted=True)
         effects = _NORMAL if assumed is None else assumed.effects
         curvature, (square,) = base.table.hazards(effects).per_person(n)
-        if assumed is not None:
-            curvature = (assumed.average.curvature,)
         # A residual of a long row has a weight, and its square has that of the square.
         facts = replace(base, curvature=curvature, squares=(square / unit,))
-        run = replace(noise, base=facts)
-        learned = run.learned(spreads, unit)[:, 0]
+        run = way = replace(noise, base=facts)
+        if assumed is not None:
+            # On the way from 0 to the true weights a descent meets another curvature
+            # than there, and its noise meets both.
+            first = assumed.average.curvature
+            way = replace(noise, base=replace(facts, curvature=(first,)))
+            both = ((first + curvature[0]) / 2,)
+            run = replace(noise, base=replace(facts, curvature=both))
+        learned = way.learned(spreads, unit)[:, 0]
         if assumed is not None:
             learned = learned * _beyond_linear(assumed, learned, moments)
         learned = np.maximum(learned, _LEAST_LEARNED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib
@@ -302,6 +303,37 @@ def test_a_descent_finds_on_average_what_is_expected(noise):
     assert off[0] < (0.015 if noise else 1e-5)
     assert off[1:].max() < (0.06 if noise else 1e-5)
     assert average.part == pytest.approx(1.010 if noise else 0.986, abs=0.002)
+
+
+@pytest.mark.parametrize("step_size", [1e-9, 1e9])
+def test_intervals_make_up_for_a_part_of_larger_effects(step_size):
+    """As a change of all effects shows, with intervals fitted again or not."""
+    rng = np.random.default_rng(0)
+    effects, n = rng.normal(0, 1.2, 400), 400
+    hazard = np.exp(effects - 1.0)
+    left = np.mean(np.exp(-np.outer(np.arange(N + 1), hazard)), axis=1)
+    exposed = n * left[:-1]
+    table = LifeTable(exposed - n * left[1:], exposed, np.zeros((N, 1)))
+    logs = table.hazards(effects).logs
+    run = run_of(table, logs, n, np.zeros(10))
+    run = replace(run, paces=[replace(PACE, step_size=step_size)] * 10)
+    residuals = _average_descent._Residuals.of(run.base, n, effects)
+    lengths = rng.uniform(1, 2, n)
+
+    def pull(size):
+        found = logs.copy()
+        for _ in range(200 * (step_size > 1)):
+            raw = size * effects + found[:, None]
+            found -= residuals.at(raw).sum(axis=1) / left[:-1]
+        raw = size * effects + found[:, None]
+        return float(residuals.at(raw).sum(axis=0) @ (effects / lengths))
+
+    raw = effects + logs[:, None]
+    high, low = residuals.at(raw + 1e-4), residuals.at(raw - 1e-4)
+    across = (high - low).sum() / 2e-4 * np.mean(effects**2 / lengths)
+    expected = (pull(1.0001) - pull(0.9999)) / 2e-4 / across
+    assert expected < (0.7 if step_size > 1 else 1.0)
+    assert residuals.along(run, effects, lengths) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
@@ -644,7 +676,39 @@ def test_the_error_of_a_row_is_that_of_its_weights():
     logs = np.log(np.log(low) * np.log(high)) / 2 - middle[:, None]
     total = np.logaddexp.accumulate(model._middle_constant)
     assert np.allclose(logs, total, rtol=1e-5, atol=1e-6)
-    assert np.allclose(reach**2, found[:, None] + model._of_times, rtol=1e-5)
+    size = model._size
+    moved = size.of_effects * middle[:, None] + size.of_times
+    shared = effects_of(size.with_weights[:, 0])[:, None]
+    found = found[:, None] + 2 * moved * shared + moved**2 * size.variance
+    assert np.allclose(reach**2, found + model._of_times, rtol=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
+def test_large_effects_err_as_far_as_is_said():
+    """In straight lines, which have no prior; the twin forgets the common size."""
+    columns = {"x": (-1, 1), "z": (-1, 1)}
+    facts = {"columns": TableEncoder(columns, numeric="linear"), "horizon": 15.0}
+    ends = pd.DataFrame({"x": [-1.0, 1.0], "z": [0.0, 0.0]})
+    told, alone, seen = [], [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(rng.uniform(-1, 1, (1000, 2)), columns=list(columns))
+        time = rng.exponential(5, 1000) / np.exp(2 * X["x"])
+        y = pd.DataFrame({"event": time <= 15, "duration": np.minimum(time, 15)})
+        model = DPDiscreteTimeSurvival(8.0, **facts, random_state=seed).fit(X, y)
+        rows = np.asarray(model.encoder_.transform(ends)) * model.scale_
+        apart = (rows[1] - rows[0]) / model.row_norm_
+        effect, size = float(apart @ model._middle[:, 0]), model._size
+        found = sum(np.sum((each.T @ apart) ** 2) for each in model._of_weights)
+        moved = size.of_effects * effect
+        with_size = 2 * float(apart @ size.with_weights[:, 0]) + moved * size.variance
+        told.append(found + moved * with_size)
+        alone.append(found)
+        seen.append((effect - 4) ** 2)
+    ratio = math.sqrt(np.mean(seen) / np.mean(told))
+    assert 0.75 < ratio < 1.15
+    assert math.sqrt(np.mean(seen) / np.mean(alone)) > 1.3
 
 
 @pytest.mark.long
