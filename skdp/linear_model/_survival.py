@@ -165,7 +165,9 @@ class DPDiscreteTimeSurvival(DPEstimator):
     -----
     A covariate has one value a row. With ``privacy_unit="user"`` a person may have
     several rows, for example one a hospital stay, and counts with their mean. A person
-    who is censored within an interval is at risk in the part that has passed. The y of
+    who is censored within an interval is at risk in the part that has passed. Effects
+    of numbers are curves; ``columns=TableEncoder(columns, numeric="linear")`` makes
+    them straight lines, as in Cox's model, with less noise and narrower bands. The y of
     `fit` has the columns event and duration, or is one column of durations with a minus
     sign where persons are censored; a source has one column as its target.
 
@@ -351,7 +353,8 @@ class DPDiscreteTimeSurvival(DPEstimator):
         """Pointwise limits of `predict_survival_function`.
 
         They count the sample, the privacy noise, and bends of curves that the descent
-        has not learned, whose size is estimated from those of all curves. Columns are
+        has not learned, whose size is estimated from those of all curves. If the
+        encoder makes lines of all numbers, there are no bends to count. Columns are
         taken to be independent. Slopes, categories, heaps and missing cells are not
         shrunk in the middle of a band, so that where little is learned the predicted
         curve may be outside. ``docs/guide/survival.md`` has the measured coverage, and

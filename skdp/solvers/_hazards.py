@@ -36,6 +36,9 @@ from skdp.tables._source import Block
 
 # ------------------------------------------------------------- The gradient of a person
 
+# Rows whose numbers of all intervals stay in a cache.
+_ROWS_AT_ONCE = 1 << 12
+
 
 class HazardLoss(LogisticLoss):
     """The loss of a person in all intervals, for the rules of a descent."""
@@ -112,6 +115,14 @@ class HazardGradient(BoundedSum):
         n, d = self.objective.n_intervals, self.objective.n_features
         # Rows are not clipped in predictions: they count less in the sum (`of_row`).
         effects = rows.raw(self.weights[:d]) / rows.factor[:, None]
+        found = np.empty((len(targets), n))
+        for start in range(0, len(targets), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            found[some] = self._of_effects(effects[some], targets[some])
+        return found
+
+    def _of_effects(self, effects: FloatArray, targets: FloatArray) -> FloatArray:
+        n, d = self.objective.n_intervals, self.objective.n_features
         raw = effects + self.objective.offset + self.weights[d:, 0]
         hazard = falling_exponential(np.maximum(LARGEST - raw, 0.0))
         hazard *= math.exp(LARGEST)
