@@ -49,8 +49,7 @@ from scipy.special import expit
 
 from benchmarks._models import quietly_fitted
 from benchmarks._runner import Line, benchmark, line
-from skdp import DPDiscreteTimeSurvival, DPLogisticRegression
-from skdp.preprocessing import TableEncoder
+from skdp import DPDiscreteTimeSurvival, DPLogisticRegression, TableEncoder
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
 from skdp.solvers import _average_descent, _hazard_effects, _hazards, _true_weights
