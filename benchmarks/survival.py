@@ -391,7 +391,8 @@ def lines_of_bands(
     for adjacency, name, n, epsilon in cells:
         place = {"simulation": name, "n": n, "epsilon": epsilon, "adjacency": adjacency}
         # Fits of straight lines are fast.
-        runs = 20 if n >= 50_000 else 160 if numeric == "linear" else 40
+        few, many = (60, 160) if numeric == "linear" else (20, 40)
+        runs = few if n >= 50_000 else many
         bands = partial(hazards, numeric=numeric)
         for label, method in (("bands", bands), ("life table alone", kaplan_meier)):
             score = partial(

@@ -247,8 +247,8 @@ class DPDiscreteTimeSurvival(DPEstimator):
         self.times_ = np.linspace(0.0, self.horizon, self.n_intervals + 1)[1:]
         if isinstance(found, HazardSolution):  # not in a rehearsal
             self._middle, self._middle_constant = found.middle, found.middle_constant
-            self._of_weights, self._of_times = found.of_weights, found.of_times
-            self._size = found.size
+            self._of_weights, self._common = found.of_weights, found.common
+            self._between_knots = found.between_knots
             assert isinstance(found.found.noise.base, HazardBase)
             shown = found.found.noise.base.table.shown()
             self.life_table_ = pd.DataFrame({"time": self.times_} | shown)
@@ -381,11 +381,11 @@ class DPDiscreteTimeSurvival(DPEstimator):
 
         effects = products(self._middle)[:, 0]
         each = [np.sum(products(part) ** 2, axis=1) for part in self._of_weights]
-        size = self._size
-        # An error of the common size of all effects is one of each effect and interval.
-        moved = size.of_effects * effects[:, None] + size.of_times
-        variance = np.sum(each, axis=0)[:, None] + self._of_times
-        variance += moved * (2 * products(size.with_weights) + moved * size.variance)
+        common = self._common
+        # The error of the common size takes the place of that of single weights.
+        shared, moved = products(common.with_weights), products(common.effects)
+        variance = np.sum(each, axis=0)[:, None] + self._between_knots + common.of_times
+        variance += moved * (moved * common.of_size + 2 * (common.with_times - shared))
         variance = np.maximum(variance, 0.0)
         effects = np.clip(effects, -_FARTHEST, _FARTHEST)[:, None]
         total = np.cumsum(np.exp(effects + self._middle_constant), axis=1)

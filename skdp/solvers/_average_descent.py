@@ -9,6 +9,7 @@ section "From weights to effects" of ``docs/proofs/survival.md`` derives the num
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +19,8 @@ from scipy.stats import qmc
 
 from skdp._arrays import FloatArray
 from skdp.solvers._centred_rows import CentredStates
-from skdp.solvers._life_table import LARGEST, HazardBase
+from skdp.solvers._life_table import LARGEST, HazardBase, LifeTable
 from skdp.solvers._run_noise import NoiseOfRun, tail_of
-from skdp.solvers._target_base import within
 
 # With four times as many, curves and bands of 5,000 persons are the same within their
 # errors (replace_one, 40 designs: `python -m benchmarks survival_constants --set
@@ -31,8 +31,6 @@ _N_PERSONS = 1024
 _MOST_NUMBERS, _FEWEST = 1 << 23, 64
 # A central difference of residuals needs a least distance.
 _LEAST_NOISE = 1e-3
-# Curvature in the direction of the true effects, over that without effects.
-_LEAST_ALONG = 0.05
 # Indicators weigh half as much as the position on an axis, and hats at most .36 times
 # as much (`_hat_weights`).
 _LEAST_LINE = 0.4
@@ -93,29 +91,34 @@ def knots_and_lines(basis: csr_array) -> tuple[int, NDArray[np.bool_] | None]:
 
 
 class AverageDescent(NamedTuple):
-    """Averages of what a descent finds.
+    """Averages of what a descent finds, and errors that all effects share.
 
     Parameters
     ----------
     part : float
         The part of the way from 0 to the true weights that it goes.
     constant : ndarray of float64 of shape (n_intervals,)
-        Logarithms of hazards of a row at the centre.
+        Logarithms of hazards of a row at the centre, after the gate.
     curvature : float
         Fall of the residuals with the true effects in the first step.
-    along : float
-        Curvature at the true weights in their direction, in which intervals make up for
-        a part of a change, over that of weights without an effect.
+    errors : ndarray of float64 of shape (1 + n_intervals, 1 + n_intervals)
+        Covariance of the errors of `part` and of `constant`, by the noise in steps and
+        in the table, and by the sample.
     """
 
     part: float
     constant: FloatArray
     curvature: float
-    along: float
+    errors: FloatArray
 
     @classmethod
     def of(
-        cls, run: NoiseOfRun, persons: FloatArray, true: FloatArray, moments: FloatArray
+        cls,
+        run: NoiseOfRun,
+        persons: FloatArray,
+        true: FloatArray,
+        moments: FloatArray,
+        kept: float = 1.0,
     ) -> AverageDescent:
         """The averages if these weights are true.
 
@@ -127,10 +130,13 @@ class AverageDescent(NamedTuple):
         true : ndarray of float64 of shape (n_directions,)
         moments : ndarray of float64 of shape (n_directions,)
             Variances of rows in the principal directions.
+        kept : float in [0, 1], default=1.0
+            Part of what the descent finds that the gate keeps.
         """
         base, pace, n = run.base, run.paces[0], len(true)
         assert isinstance(base, HazardBase)
-        residuals = _Residuals.of(base, run.n_samples, persons @ true)
+        effects = persons @ true
+        residuals = _Residuals.of(base, run.n_samples, effects)
         lengths = np.maximum(np.linalg.norm(persons, axis=1), 1.0)
         weighted, squares = persons / lengths[:, None], persons**2
         spreads = np.mean(weighted * persons, axis=0)
@@ -143,6 +149,8 @@ class AverageDescent(NamedTuple):
         noise = np.append(np.ones(n), np.full(len(start), 1 / pace.intercept_weight))
         velocity, mean = np.zeros_like(at), np.zeros_like(at)
         spread = np.zeros((3, len(at)))
+        shares = moments * true / max(float(moments @ true**2), 1e-300)
+        pulls, curvatures = weighted @ (shares * sizes[:n]), []
         curvature, last = 0.0, len(run.paces) - tail_of(len(run.paces))
         for t, deviation in enumerate(run.deviations):
             raw = persons @ at[:n] + at[n:, None]
@@ -150,8 +158,11 @@ class AverageDescent(NamedTuple):
             moved = np.sqrt(spread[0, :n] @ squares.T + spread[0, n:, None])
             moved = np.maximum(moved, _LEAST_NOISE)
             high, low = residuals.at(raw + moved), residuals.at(raw - moved)
-            found = (high + low) / 2
-            bend = np.sum((high - low) / (2 * moved), axis=1)
+            found, each = (high + low) / 2, (high - low) / (2 * moved)
+            curvatures.append(_of_size_and_intervals(each, pulls, effects))
+            for some in (raw + moved, raw - moved):
+                curvatures[-1][:, 1:] += residuals.by_earlier(some, pulls) / 2
+            bend = np.sum(each, axis=1)
             gradient = np.append(found.sum(axis=0) @ weighted, found.sum(axis=1))
             if t == 0:
                 energy = float(spreads @ true**2)
@@ -164,10 +175,103 @@ class AverageDescent(NamedTuple):
             spread += (deviation * sizes * noise) ** 2
             if t >= last:
                 mean += at / (len(run.paces) - last)
-        shares = moments * true
-        part = float(shares @ mean[:n]) / max(float(shares @ true), 1e-300)
-        along = residuals.along(run, persons @ true, lengths)
-        return cls(part, mean[n:], curvature, along)
+        part = float(shares @ mean[:n])
+        constant = start + kept * (mean[n:] - start)
+        # The size has steps of size 1, since `pulls` has those of the weights.
+        of_both = np.append(1.0, sizes[n:])
+        by_noise = np.append(np.linalg.norm(shares * sizes[:n]), sizes[n:] * noise[n:])
+        response = _Response.of(run, curvatures, of_both, by_noise).gated(kept)
+        errors = response.errors(base.table, effects, pulls)
+        return cls(part, constant, curvature, errors)
+
+
+def _of_size_and_intervals(
+    each: FloatArray, left: FloatArray, right: FloatArray
+) -> FloatArray:
+    """Sums of products over persons, for the size of all effects and each interval.
+
+    Parameters
+    ----------
+    each : ndarray of float64 of shape (n_intervals, n_persons)
+        Weights. Intervals do not depend on each other.
+    left, right : ndarray of float64 of shape (n_persons,)
+        By how much a person moves with the size.
+    """
+    of_size = each.sum(axis=0) @ (left * right)
+    found = np.diag(np.append(of_size, each.sum(axis=1)))
+    found[0, 1:], found[1:, 0] = each @ left, each @ right
+    return found
+
+
+class _Response(NamedTuple):
+    """How errors move the size of all effects and the intervals that a descent finds.
+
+    Parameters
+    ----------
+    of_noise : ndarray of float64 of shape (1 + n_intervals, 1 + n_intervals)
+        Their covariance by the noise in steps.
+    by_gradient : ndarray of float64 of shape (1 + n_intervals, 1 + n_intervals)
+        Change by an error that the gradients of all steps have in common.
+    by_start : ndarray of float64 of shape (1 + n_intervals, n_intervals)
+        Change by the intervals of the start.
+    n_samples : float
+    """
+
+    of_noise: FloatArray
+    by_gradient: FloatArray
+    by_start: FloatArray
+    n_samples: float
+
+    @classmethod
+    def of(
+        cls,
+        run: NoiseOfRun,
+        curvatures: Sequence[FloatArray],
+        sizes: FloatArray,
+        noise: FloatArray,
+    ) -> _Response:
+        """From the last step to the first, as in `NoiseOfRun`.
+
+        `curvatures` are those of each step, `sizes` has the sizes of a step, and
+        `noise` how far noise of deviation 1 moves it.
+        """
+        n, momentum = len(run.paces), run.paces[0].momentum
+        by_weights, by_velocity = np.zeros((2, len(sizes), len(sizes)))
+        of_noise, by_gradient = np.zeros((2, len(sizes), len(sizes)))
+        for t in reversed(range(n)):
+            if t >= n - tail_of(n):
+                by_weights = by_weights + np.eye(len(sizes)) / tail_of(n)
+            by_velocity = by_velocity + by_weights
+            moved = run.deviations[t] * by_velocity * noise
+            of_noise += moved @ moved.T
+            of_step = by_velocity * sizes
+            by_gradient -= of_step
+            by_weights = by_weights - of_step @ curvatures[t]
+            by_velocity = momentum * by_velocity
+        return cls(of_noise, by_gradient, by_weights[:, 1:], run.n_samples)
+
+    def gated(self, kept: float) -> _Response:
+        """If the gate keeps this part of the way of the intervals."""
+        keeps = np.append(1.0, np.full(self.by_start.shape[1], kept))[:, None]
+        by_start = keeps * self.by_start
+        by_start[1:] += (1 - kept) * np.eye(len(keeps) - 1)
+        of_noise = keeps * self.of_noise * keeps.T
+        return _Response(of_noise, keeps * self.by_gradient, by_start, self.n_samples)
+
+    def errors(
+        self, table: LifeTable, effects: FloatArray, pulls: FloatArray
+    ) -> FloatArray:
+        """The covariance by noise, by the noise of the table, and by the sample."""
+        true, by_events = table.hazards(effects), self.by_start * table.by_events
+        of_gradient = _of_size_and_intervals(true.squares, pulls, pulls)
+        of_gradient /= self.n_samples**2
+        # The sample of the table is that of the gradients.
+        with_events = _of_size_and_intervals(true.with_events, pulls, pulls)[:, 1:]
+        both = self.by_gradient @ with_events @ by_events.T / self.n_samples
+        of_sample = self.by_gradient @ of_gradient @ self.by_gradient.T + both + both.T
+        of_sample += (table.of_events * by_events) @ by_events.T
+        of_table = self.by_start @ table.steady_noise
+        return self.of_noise + of_table @ of_table.T + of_sample
 
 
 def _after_step(of: FloatArray, pull: FloatArray, momentum: float) -> FloatArray:
@@ -198,22 +302,23 @@ class _Residuals(NamedTuple):
         left *= (base.table.exposed / n_samples / total)[:, None]
         return cls(left, left * -np.expm1(-hazard))
 
-    def along(self, run: NoiseOfRun, effects: FloatArray, lengths: FloatArray) -> float:
-        """Curvature in the direction of the true effects, over that without effects.
+    def by_earlier(self, raw: FloatArray, pulls: FloatArray) -> FloatArray:
+        """What the curvature of intervals misses if all hazards move together.
 
-        Intervals follow a change of all effects as far as the descent moves them.
+        A residual that the cap cuts falls as hazards of earlier intervals grow.
         """
-        base = run.base
-        assert isinstance(base, HazardBase)
-        raw = effects + base.table.hazards(effects).logs[:, None]
-        high, low = self.at(raw + _LEAST_NOISE), self.at(raw - _LEAST_NOISE)
-        bend = (high - low) / (2 * _LEAST_NOISE)
-        bends, weighted = np.maximum(bend.sum(axis=1), 1e-300), effects / lengths
-        followed = -np.expm1(-run.flow * run.paces[0].intercept_weight ** 2 * bends)
-        made_up = followed * (bend @ weighted) * (bend @ effects) / bends
-        total = float(np.sum(bend @ (weighted * effects)) - made_up.sum())
-        across = float(bends.sum() * np.mean(weighted * effects))
-        return within(total / max(across, 1e-300), _LEAST_ALONG, 1.0)
+        hazard = np.exp(np.minimum(raw, LARGEST))
+        before = np.cumsum(hazard, axis=0) - hazard
+        is_cut = (before < 1) & (before + hazard > 1)
+        cut = is_cut * -(self.at_risk + self.events / np.expm1(-hazard))
+        of_intervals = np.tril(cut @ hazard.T, -1)
+        of_size = np.tril((cut * pulls) @ hazard.T, -1)
+        return np.vstack(
+            [
+                of_size.sum(axis=0) - of_size.sum(axis=1),
+                of_intervals - np.diag(of_intervals.sum(axis=1)),
+            ]
+        )
 
     def at(self, raw: FloatArray) -> FloatArray:
         """Sums that the persons add, with these logarithms of hazards."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
@@ -68,18 +69,17 @@ class HazardSolution(CentredSolution):
     of_weights : tuple of CSR of float64 of shape (n_features, n_errors)
         Independent errors of these weights, one array for each part of the rows, as
         long as their standard deviations.
-    of_times : ndarray of float64 of shape (n_intervals,)
-        Variance of the logarithm of the cumulated hazard at the end of each interval,
-        and of bends between knots.
-    size : SizeError
-        The error of the common size of all effects, beyond those of single weights.
+    common : CommonErrors
+        Errors that all effects and intervals share.
+    between_knots : float
+        Variance of effects by bends that are too fine for hats.
     """
 
     middle: FloatArray
     middle_constant: FloatArray
     of_weights: tuple[csr_array, ...]
-    of_times: FloatArray
-    size: SizeError
+    common: CommonErrors
+    between_knots: float
 
     @classmethod
     def of(cls, solution: CentredSolution) -> Self:
@@ -90,9 +90,9 @@ class HazardSolution(CentredSolution):
         persons, lines = typical_persons(rows), _lines(rows, parts)
         effects = _Effects.of(solution, lines)
         for _ in range(_ROUNDS):
-            assumed = effects.assumed(persons, _moments(parts))
+            assumed = effects.assumed(persons, _moments(parts), found.kept)
             effects = _Effects.of(solution, lines, assumed)
-        constant, middle, of_times = _of_intervals(solution, effects, assumed)
+        constant, middle = _intervals(solution, effects, assumed)
         facts = vars(solution) | {"constant": constant}
         facts["weights"] = found.kept * _weights(rows, effects.means)
         if solution.states is not None:
@@ -102,30 +102,32 @@ class HazardSolution(CentredSolution):
             middle=_weights(rows, [each.middle for each in effects.found]),
             middle_constant=middle,
             of_weights=rows.back(parts, [each.errors for each in effects.found]),
-            of_times=of_times + _between_knots(rows, effects.found),
-            size=SizeError.of(rows, effects, assumed, middle),
+            common=CommonErrors.of(rows, effects, assumed, middle, found.kept),
+            between_knots=_between_knots(rows, effects.found),
         )
 
 
-class SizeError(NamedTuple):
-    """How the common size of all effects errs, and what follows from it.
+class CommonErrors(NamedTuple):
+    """Errors of the common size of all effects, and of cumulated hazards.
 
     Parameters
     ----------
-    variance : float
-        Variance of the logarithm of the size.
+    effects : ndarray of float64 of shape (n_features, 1)
+        Weights that are assumed to be true.
+    of_size : float
+        Variance of the logarithm of their size, and of what is in it by the errors of
+        single weights, which it takes the place of.
     with_weights : ndarray of float64 of shape (n_features, 1)
-        Covariance of this logarithm with the errors of weights.
-    of_effects : float
-        Part of the error of the size that is in no error of a weight.
-    of_times : ndarray of float64 of shape (n_intervals,)
-        Change of the logarithms of cumulated hazards of a row at the centre, over that
-        of the logarithm of the size.
+        Covariance of the latter with the errors of weights.
+    with_times, of_times : ndarray of float64 of shape (n_intervals,)
+        Covariance of the former with the logarithms of cumulated hazards of a row at
+        the centre, and their variance.
     """
 
-    variance: float
+    effects: FloatArray
+    of_size: float
     with_weights: FloatArray
-    of_effects: float
+    with_times: FloatArray
     of_times: FloatArray
 
     @classmethod
@@ -135,42 +137,56 @@ class SizeError(NamedTuple):
         effects: _Effects,
         assumed: _Assumed,
         constant: FloatArray,
+        kept: float,
     ) -> Self:
         """Section "From weights to effects" of the proof page derives the numbers."""
         persons, weights, average = assumed
-        parts = rows.principal
-        moments, base = _moments(parts), effects.run.base
+        moments, base = _moments(rows.principal), effects.run.base
         assert isinstance(base, HazardBase)
         larger = math.exp(_LARGER) * weights
-        beyond = AverageDescent.of(effects.run, persons, larger, moments).part
-        fall = math.log(max(beyond, 1e-300) / max(average.part, 1e-300)) / _LARGER
+        beyond = AverageDescent.of(effects.run, persons, larger, moments, kept)
+        part = max(average.part, _LEAST_LEARNED)
+        grows = math.log(max(beyond.part, _LEAST_LEARNED) / part) / _LARGER
+        grows = within(grows, -1.0, 1.0)  # rounds would not end beyond
         means = np.concatenate(effects.means)
         known = float(moments @ means**2) / max(effects.of_truth, 1e-300)
-        # Each round assumes the size that the round before has found.
-        grows = sum((-fall * known) ** k for k in range(_ROUNDS + 1))
-        more = within(grows / math.sqrt(average.along), 1 / _FARTHEST, _FARTHEST)
-        along = moments * weights / max(float(moments @ weights**2), 1e-300)
-        ends = np.cumsum([len(each.left) for each in effects.found])[:-1]
-        each = [
-            share @ found.errors
-            for share, found in zip(np.split(along, ends), effects.found, strict=True)
-        ]
-        alone = sum(float(part @ part) for part in each)
-        # A size of which nothing is known errs as far as is expected, and no less than
-        # the weights do.
-        more = max(more / math.sqrt(1 + more**2 * alone / _OF_SIZE**2), 1.0)
-        covariances = [
-            found.errors @ part for found, part in zip(effects.found, each, strict=True)
-        ]
+        # By the descent, and by what is expected before the data. Each round assumes
+        # the size that the round before has found.
+        by_descent = of_size = np.array([1.0, 0.0])
+        for _ in range(_ROUNDS):
+            of_assumed = known * of_size + np.array([0.0, known - 1])
+            of_size = by_descent - grows * of_assumed
+        # Intervals follow from the assumed size, and from what is found beyond it.
         logs = base.table.hazards(persons @ larger).logs
-        logs = constant + logs - base.table.hazards(assumed.effects).logs
-        both = [np.log(np.cumsum(np.exp(each))) for each in (logs, constant)]
+        logs = logs - base.table.hazards(assumed.effects).logs
+        follows = (logs - (beyond.constant - average.constant)) / _LARGER
+        hazard = np.tril(np.tile(np.exp(constant), (len(constant), 1)))
+        cumulated = hazard / hazard.sum(axis=1, keepdims=True)
+        # From errors of the descent, and then that of what is expected.
+        both = np.vstack([of_size, np.outer(cumulated @ follows, of_assumed)])
+        of_intervals = np.vstack([np.zeros(len(constant)), cumulated])
+        of_found = np.column_stack([both[:, 0] / part, of_intervals, both[:, 1]])
+        errors = of_found @ block_diag(average.errors, _OF_SIZE**2) @ of_found.T
+        by_weights, with_weights = _size_by_weights(rows, effects, weights)
         return cls(
-            variance=more**2 * alone,
-            with_weights=more * _weights(rows, covariances),
-            of_effects=1 - 1 / more,
-            of_times=(both[0] - both[1]) / _LARGER,
+            effects=_weights(rows, _of_parts(rows.principal, weights)),
+            of_size=errors[0, 0] + by_weights,
+            with_weights=with_weights,
+            with_times=errors[0, 1:],
+            of_times=np.diag(errors)[1:],
         )
+
+
+def _size_by_weights(
+    rows: CentredStates, effects: _Effects, weights: FloatArray
+) -> tuple[float, FloatArray]:
+    """Variance of the size by errors of single weights, and covariance with them."""
+    shares = _moments(rows.principal) * weights
+    shares = shares / max(float(shares @ weights), 1e-300)
+    along, errors = _of_parts(rows.principal, shares), [e.errors for e in effects.found]
+    each = [part @ own for part, own in zip(along, errors, strict=True)]
+    shared = [own @ part for part, own in zip(each, errors, strict=True)]
+    return sum(float(part @ part) for part in each), _weights(rows, shared)
 
 
 class _Assumed(NamedTuple):
@@ -247,8 +263,7 @@ class _Effects(NamedTuple):
             learned = learned * _beyond_linear(assumed, learned, moments)
         learned = np.maximum(learned, _LEAST_LEARNED)
         chance = np.maximum(run.variance(spreads, unit)[:, 0], 1e-300)
-        ends = np.cumsum([len(part.spreads) for part in parts])[:-1]
-        numbers = [np.split(each, ends) for each in (weights, learned, chance)]
+        numbers = [_of_parts(parts, each) for each in (weights, learned, chance)]
         columns = [Seen(*each) for each in zip(*numbers, lines, strict=True)]
         found = true_weights(columns, _TYPICAL / max(float(moments.sum()), 1e-300))
         if not noise.deviations.any():  # epsilon = inf: the plain estimate
@@ -262,18 +277,25 @@ class _Effects(NamedTuple):
         of_truth = min(float(moments @ squares), _MOST_VARIANCE)
         return cls(run, found, means, of_truth)
 
-    def assumed(self, persons: FloatArray, moments: FloatArray) -> _Assumed:
+    def assumed(
+        self, persons: FloatArray, moments: FloatArray, kept: float
+    ) -> _Assumed:
         """The means, and as much variance of the effects as is expected."""
         means = np.concatenate(self.means)
         of_means = max(float(moments @ means**2), 1e-300)
         weights = math.sqrt(self.of_truth / of_means) * means
-        average = AverageDescent.of(self.run, persons, weights, moments)
+        average = AverageDescent.of(self.run, persons, weights, moments, kept)
         return _Assumed(persons, weights, average)
 
 
 def _moments(parts: list[Principal]) -> FloatArray:
     """Variances of rows in the principal directions of the parts."""
     return np.concatenate([part.spreads for part in parts])
+
+
+def _of_parts(parts: list[Principal], values: FloatArray) -> list[FloatArray]:
+    """Numbers of all principal directions, for each part."""
+    return np.split(values, np.cumsum([len(part.spreads) for part in parts])[:-1])
 
 
 def _beyond_linear(
@@ -351,33 +373,17 @@ def _shrunk(
     return states._replace(deviations=factors * states.deviations)
 
 
-def _of_intervals(
+def _intervals(
     solution: CentredSolution, effects: _Effects, assumed: _Assumed
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Log-hazards of the model, of the bands, and the variance of their cumulated sums.
+) -> tuple[FloatArray, FloatArray]:
+    """Log-hazards of the model and of the bands, of a row at the centre.
 
-    Hazards of a row at the centre follow from the table and the effects of persons,
-    which are those of the model or the true ones, and from what the descent has found
-    beyond its average. The variance is that of the logarithms of the sums.
+    They follow from the table and the effects of persons, which are those of the model
+    or the true ones, and from what the descent has found beyond its average.
     """
-    kept, noise = solution.found.kept, solution.found.noise
-    base, square = noise.base, noise.paces[0].intercept_weight ** 2
+    base, kept = solution.found.noise.base, solution.found.kept
     assert isinstance(base, HazardBase)
-    table, start = base.table, np.array(base.constant)
-    beyond = solution.constant - start - kept * (assumed.average.constant - start)
+    beyond = solution.constant - assumed.average.constant
     of_model = assumed.persons @ (kept * np.concatenate(effects.means))
-    constant = beyond + table.hazards(of_model).logs
-    true = table.hazards(assumed.effects)
-    middle = beyond + true.logs
-    bend = square * true.curvature / noise.n_samples
-    learned = -kept * np.expm1(-noise.flow * bend)
-    hazard = np.exp(middle)
-    of_sample = learned**2 * true.squares / np.maximum(true.curvature**2, 1e-300)
-    of_sample += (1 - learned) ** 2 / (table.exposed * table.steady)
-    # Intervals depend on each other little, and their steps have no preconditioner.
-    by_steps = noise.of_gradients(bend[:, None, None], np.zeros((1, 1)))
-    of_steps = kept**2 * square * by_steps[:, 0]
-    of_table = ((1 - learned) * hazard)[:, None] * table.steady_noise
-    variance = np.cumsum(hazard**2 * (of_sample + of_steps))
-    variance += np.sum(np.cumsum(of_table, axis=0) ** 2, axis=1)
-    return constant, middle, variance / np.cumsum(hazard) ** 2
+    constant = beyond + base.table.hazards(of_model).logs
+    return constant, beyond + base.table.hazards(assumed.effects).logs

@@ -42,13 +42,15 @@ class Hazards(NamedTuple):
     ----------
     logs : ndarray of float64 of shape (n_intervals,)
         Logarithms.
-    curvature, squares : ndarray of float64 of shape (n_intervals,)
-        Expected sums over all persons: curvature of the loss, and squared residuals.
+    curvature, squares, with_events : ndarray of float64, (n_intervals, n_persons)
+        Expected curvature of the loss, squared residuals, and products of a residual
+        with the event, which is 0 or 1. They add up to sums over all persons.
     """
 
     logs: FloatArray
     curvature: FloatArray
     squares: FloatArray
+    with_events: FloatArray
 
     def per_person(self, n_samples: float) -> tuple[tuple[float], tuple[float]]:
         """Mean curvature, and mean square of a person's residuals, for a `Base`."""
@@ -126,6 +128,17 @@ class LifeTable:
         moved = mean + math.sqrt(self._kept) * (self.noise - mean)
         return np.asarray(moved / self.steady[:, None])
 
+    @property
+    def by_events(self) -> FloatArray:
+        """Change of the logarithm of each interval's hazard by an event more."""
+        left = 1 - self.steady
+        return np.asarray(1 / (self.exposed * left * -np.log(left)))
+
+    @property
+    def of_events(self) -> FloatArray:
+        """Variance of the number of events in each interval, by the sample."""
+        return np.asarray(self.exposed * self.steady * (1 - self.steady))
+
     def hazards(self, effects: FloatArray) -> Hazards:
         """Hazards whose mean survival over persons is that of the table.
 
@@ -147,10 +160,12 @@ class LifeTable:
         # The gradient of a person, as in `HazardGradient`.
         own = np.outer(np.exp(logs), hazard)
         counted = np.clip(1 - np.outer(before, hazard), 0.0, own)
-        odds = counted / np.expm1(np.minimum(own, 50.0))
         left = np.exp(-np.outer(before, hazard))
-        odds *= self.exposed[:, None] * left / left.sum(axis=1, keepdims=True)
-        return Hazards(logs, np.sum(odds * own, axis=1), np.sum(odds * counted, axis=1))
+        persons = self.exposed[:, None] * left / left.sum(axis=1, keepdims=True)
+        odds = counted / np.expm1(np.minimum(own, 50.0))
+        odds *= persons
+        with_events = -persons * counted * np.exp(-own)
+        return Hazards(logs, odds * own, odds * counted, with_events)
 
     def shown(self) -> dict[str, FloatArray]:
         """Numbers at the end of each interval, with 95 % limits of survival.
