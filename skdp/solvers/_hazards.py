@@ -129,11 +129,12 @@ class HazardGradient(BoundedSum):
         # A person counts until one event is expected, whatever happens to the person.
         before = np.cumsum(np.pad(hazard[:, :-1], ((0, 0), (1, 0))), axis=1)
         counted = np.minimum(hazard, np.maximum(1.0 - before, 0.0))
-        survived = falling_exponential(hazard)
-        of_event = counted * survived / np.maximum(1.0 - survived, 1e-300)
-        of_event = np.minimum(of_event, 1.0)
-        has_event = targets[:, None] == np.arange(1, n + 1)
-        return np.where(has_event, -of_event, at_risk(targets, n) * counted)
+        found = at_risk(targets, n) * counted
+        event = np.nonzero(targets[:, None] == np.arange(1, n + 1))
+        survived = falling_exponential(hazard[event])
+        of_event = counted[event] * survived / np.maximum(1.0 - survived, 1e-300)
+        found[event] = -np.minimum(of_event, 1.0)
+        return np.asarray(found)
 
     # A row is a sum of states: states are added up, and the sum is mapped to features.
 
