@@ -180,7 +180,7 @@ class AverageDescent(NamedTuple):
         # The size has steps of size 1, since `pulls` has those of the weights.
         of_both = np.append(1.0, sizes[n:])
         by_noise = np.append(np.linalg.norm(shares * sizes[:n]), sizes[n:] * noise[n:])
-        response = _Response.of(run, curvatures, of_both, by_noise).gated(kept)
+        response = _Response.of(run, curvatures, of_both, by_noise, kept)
         errors = response.errors(base.table, effects, pulls)
         return cls(part, constant, curvature, errors)
 
@@ -229,18 +229,21 @@ class _Response(NamedTuple):
         curvatures: Sequence[FloatArray],
         sizes: FloatArray,
         noise: FloatArray,
+        kept: float,
     ) -> _Response:
         """From the last step to the first, as in `NoiseOfRun`.
 
-        `curvatures` are those of each step, `sizes` has the sizes of a step, and
-        `noise` how far noise of deviation 1 moves it.
+        `curvatures` are those of each step, `sizes` has the sizes of a step, `noise`
+        how far noise of deviation 1 moves it, and the gate keeps the part `kept` of the
+        way of the intervals.
         """
         n, momentum = len(run.paces), run.paces[0].momentum
+        gain = np.diag(np.append(1.0, np.full(len(sizes) - 1, kept)))
         by_weights, by_velocity = np.zeros((2, len(sizes), len(sizes)))
         of_noise, by_gradient = np.zeros((2, len(sizes), len(sizes)))
         for t in reversed(range(n)):
             if t >= n - tail_of(n):
-                by_weights = by_weights + np.eye(len(sizes)) / tail_of(n)
+                by_weights = by_weights + gain / tail_of(n)
             by_velocity = by_velocity + by_weights
             moved = run.deviations[t] * by_velocity * noise
             of_noise += moved @ moved.T
@@ -248,15 +251,8 @@ class _Response(NamedTuple):
             by_gradient -= of_step
             by_weights = by_weights - of_step @ curvatures[t]
             by_velocity = momentum * by_velocity
-        return cls(of_noise, by_gradient, by_weights[:, 1:], run.n_samples)
-
-    def gated(self, kept: float) -> _Response:
-        """If the gate keeps this part of the way of the intervals."""
-        keeps = np.append(1.0, np.full(self.by_start.shape[1], kept))[:, None]
-        by_start = keeps * self.by_start
-        by_start[1:] += (1 - kept) * np.eye(len(keeps) - 1)
-        of_noise = keeps * self.of_noise * keeps.T
-        return _Response(of_noise, keeps * self.by_gradient, by_start, self.n_samples)
+        by_start = (by_weights + np.eye(len(sizes)) - gain)[:, 1:]
+        return cls(of_noise, by_gradient, by_start, run.n_samples)
 
     def errors(
         self, table: LifeTable, effects: FloatArray, pulls: FloatArray
