@@ -390,9 +390,10 @@ def lines_of_bands(
     cells = product(*settings, (0.3, 1.0, 4.0))
     for adjacency, name, n, epsilon in cells:
         place = {"simulation": name, "n": n, "epsilon": epsilon, "adjacency": adjacency}
-        # Fits of straight lines are fast.
-        few, many = (60, 160) if numeric == "linear" else (20, 40)
-        runs = few if n >= 50_000 else many
+        # Fits of few persons and of straight lines are fast.
+        runs = 160 if n < 5_000 or numeric == "linear" else 40
+        if n >= 50_000:
+            runs = 60 if numeric == "linear" else 20
         bands = partial(hazards, numeric=numeric)
         for label, method in (("bands", bands), ("life table alone", kaplan_meier)):
             score = partial(
