@@ -392,8 +392,7 @@ def lines_of_bands(
         place = {"simulation": name, "n": n, "epsilon": epsilon, "adjacency": adjacency}
         # Fits of few persons and of straight lines are fast.
         runs = 160 if n < 5_000 or numeric == "linear" else 40
-        if n >= 50_000:
-            runs = 60 if numeric == "linear" else 20
+        runs = 60 if n >= 50_000 else runs
         bands = partial(hazards, numeric=numeric)
         for label, method in (("bands", bands), ("life table alone", kaplan_meier)):
             score = partial(
