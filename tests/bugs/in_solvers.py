@@ -647,8 +647,8 @@ BUGS: list[Bug] = [
         "an event that nobody expected adds what its division makes",
         "clip",
         HAZARDS,
-        "of_event = np.minimum(of_event, 1.0)",
-        "of_event = np.minimum(of_event, 1e9)",
+        "found[event] = -np.minimum(of_event, 1.0)",
+        "found[event] = -np.minimum(of_event, 1e9)",
         (PERSONS,),
     ),
     Bug(
