@@ -115,13 +115,13 @@ class CommonErrors(NamedTuple):
     effects : ndarray of float64 of shape (n_features, 1)
         Weights that are assumed to be true.
     of_size : float
-        Variance of the logarithm of their size, and of what is in it by the errors of
-        single weights, which it takes the place of.
+        Variance of the logarithm of their size, plus the variance that errors of single
+        weights give it. Bands count the former in place of the latter.
     with_weights : ndarray of float64 of shape (n_features, 1)
-        Covariance of the latter with the errors of weights.
+        Covariance of the errors of weights with what they make of the size.
     with_times, of_times : ndarray of float64 of shape (n_intervals,)
-        Covariance of the former with the logarithms of cumulated hazards of a row at
-        the centre, and their variance.
+        Logarithms of cumulated hazards of a row at the centre: their covariance with
+        the logarithm of the size, and their variance.
     """
 
     effects: FloatArray
@@ -147,11 +147,11 @@ class CommonErrors(NamedTuple):
         beyond = AverageDescent.of(effects.run, persons, larger, moments, kept)
         part = max(average.part, _LEAST_LEARNED)
         grows = math.log(max(beyond.part, _LEAST_LEARNED) / part) / _LARGER
-        grows = within(grows, -1.0, 1.0)  # rounds would not end beyond
+        grows = within(grows, -1.0, 1.0)  # beyond, rounds would diverge
         means = np.concatenate(effects.means)
         known = float(moments @ means**2) / max(effects.of_truth, 1e-300)
-        # By the descent, and by what is expected before the data. Each round assumes
-        # the size that the round before has found.
+        # Errors of the size by the descent, and by what is expected before the data.
+        # Each round assumes the size that the round before has found.
         by_descent = of_size = np.array([1.0, 0.0])
         for _ in range(_ROUNDS):
             of_assumed = known * of_size + np.array([0.0, known - 1])
@@ -162,7 +162,7 @@ class CommonErrors(NamedTuple):
         follows = (logs - (beyond.constant - average.constant)) / _LARGER
         hazard = np.tril(np.tile(np.exp(constant), (len(constant), 1)))
         cumulated = hazard / hazard.sum(axis=1, keepdims=True)
-        # From errors of the descent, and then that of what is expected.
+        # From the errors of the descent, and then from that of what is expected.
         both = np.vstack([of_size, np.outer(cumulated @ follows, of_assumed)])
         of_intervals = np.vstack([np.zeros(len(constant)), cumulated])
         of_found = np.column_stack([both[:, 0] / part, of_intervals, both[:, 1]])
