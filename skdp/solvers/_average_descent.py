@@ -1,4 +1,4 @@
-"""What a descent on hazards finds on average if some weights are true.
+"""What a descent on hazards finds on average if some weights are true, and how it errs.
 
 A descent misses true weights for three reasons: it ends early, the noise in its weights
 changes what its gradients are on average, and hazards are not linear in effects. A
