@@ -266,7 +266,7 @@ class _Response(NamedTuple):
         both = self.by_gradient @ with_events @ by_events.T / self.n_samples
         of_sample = self.by_gradient @ of_gradient @ self.by_gradient.T + both + both.T
         of_sample += (table.of_events * by_events) @ by_events.T
-        of_table = self.by_start @ table.steady_noise
+        of_table = self.by_start @ table.noise
         return self.of_noise + of_table @ of_table.T + of_sample
 
 

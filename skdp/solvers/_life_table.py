@@ -30,9 +30,20 @@ def at_risk(targets: FloatArray, n_intervals: int) -> FloatArray:
 
 # Parts of the persons at risk who have the event in an interval are within these.
 _LEAST, _MOST = 1e-5, 0.95
-
-
+_LARGEST_LOG = math.log(-math.log1p(-_MOST))
 _NEWTON_STEPS = 60
+
+# Before the data, hazards are expected to be those of a Weibull model, which a random
+# walk leaves. These constants were settled on tables of persons without columns, with
+# hazards of six shapes; `python -m benchmarks survival_bands` was run afterwards.
+# Mean and deviation of the logarithm of the total hazard until the horizon. One person
+# in three has the event before it; or one in twelve, or four in five.
+_LEVEL, _OF_LEVEL = -1.0, 1.5
+# Deviation of the shape of the Weibull model, whose mean is 1.
+_OF_SHAPE = 0.7
+# Deviations of the walk from time 0 to the horizon, which are equally likely: hazards
+# leave the Weibull model by some percent, or by a factor of 20.
+_WALKS = (0.1, 0.3, 1.0, 3.0)
 
 
 class Hazards(NamedTuple):
@@ -65,14 +76,19 @@ class LifeTable:
     Parameters
     ----------
     events, exposed : ndarray of float64 of shape (n_intervals,)
-        Persons with the event, and persons at risk. A person who is censored within an
-        interval is at risk in the part of it that has passed.
-    noise : ndarray of float64 of shape (n_intervals, n_cells)
-        Change of each ``events / exposed`` by one deviation of each cell's noise.
+        Persons with the event, and persons at risk, with noise. A person who is
+        censored within an interval is at risk in the part of it that has passed.
+    rates : ndarray of float64 of shape (n_intervals,)
+        Part of the persons at risk who have the event, as is most likely given the
+        noisy counts. Without noise it is ``events / exposed``.
+    noise : ndarray of float64 of shape (n_intervals, n_errors)
+        Independent errors of logarithms of hazards that noise leaves in `rates`, as
+        long as their standard deviations.
     """
 
     events: FloatArray
     exposed: FloatArray
+    rates: FloatArray
     noise: FloatArray
 
     @staticmethod
@@ -85,59 +101,28 @@ class LifeTable:
     def of(cls, released: Released, n_samples: int, n_intervals: int) -> Self:
         """The table that follows from an answer to `query`."""
         cells = np.arange(-n_intervals, n_intervals + 1.0)
+        of_exposed = at_risk(cells, n_intervals).T
+        of_events = (cells == np.arange(1, n_intervals + 1)[:, None]).astype(float)
         # Every person is in one cell, and the number of persons is public.
         even = np.eye(len(cells)) - 1 / len(cells)
         counts = even @ released.value + n_samples / len(cells)
-        of_exposed = at_risk(cells, n_intervals).T
-        of_events = cells == np.arange(1, n_intervals + 1)[:, None]
         exposed = np.clip(of_exposed @ counts, 1.0, n_samples)
-        events = np.clip(of_events @ counts, _LEAST * exposed, _MOST * exposed)
-        moved = of_events - (events / exposed)[:, None] * of_exposed
-        noise = released.deviation * (moved / exposed[:, None]) @ even
-        return cls(events, exposed, noise)
-
-    @property
-    def rates(self) -> FloatArray:
-        """Part of the persons at risk who have the event in each interval."""
-        return self.events / self.exposed
-
-    @property
-    def _mean(self) -> FloatArray:
-        """Weights of the intervals in the mean rate."""
-        return np.asarray(self.exposed / self.exposed.sum())
-
-    @property
-    def _kept(self) -> float:
-        """The part of the spread of the rates that is not noise."""
-        noise = float(np.mean(np.sum(self.noise**2, axis=1)))
-        apart = float(np.mean((self.rates - self._mean @ self.rates) ** 2))
-        return max(1 - noise / max(apart, 1e-300), 0.0)
-
-    @property
-    def steady(self) -> FloatArray:
-        """The rates, drawn to their mean by the part of their spread that is noise."""
-        mean = float(self._mean @ self.rates)
-        drawn = mean + self._kept * (self.rates - mean)
-        return np.asarray(np.clip(drawn, _LEAST, _MOST))
-
-    @property
-    def steady_noise(self) -> FloatArray:
-        """Change of the logarithm of each of `steady` by each cell's noise."""
-        mean = self._mean @ self.noise
-        # The variance of a mean of noisy and prior values is this part of the noise's.
-        moved = mean + math.sqrt(self._kept) * (self.noise - mean)
-        return np.asarray(moved / self.steady[:, None])
+        events = of_events @ counts
+        noise = released.deviation * even
+        table = _NoisyTable(events, exposed, of_events @ noise, of_exposed @ noise)
+        events = np.clip(events, _LEAST * exposed, _MOST * exposed)
+        return cls(events, exposed, *table.smoothed())
 
     @property
     def by_events(self) -> FloatArray:
         """Change of the logarithm of each interval's hazard by an event more."""
-        left = 1 - self.steady
+        left = 1 - self.rates
         return np.asarray(1 / (self.exposed * left * -np.log(left)))
 
     @property
     def of_events(self) -> FloatArray:
         """Variance of the number of events in each interval, by the sample."""
-        return np.asarray(self.exposed * self.steady * (1 - self.steady))
+        return np.asarray(self.exposed * self.rates * (1 - self.rates))
 
     def hazards(self, effects: FloatArray) -> Hazards:
         """Hazards whose mean survival over persons is that of the table.
@@ -149,7 +134,7 @@ class LifeTable:
             them rates fall.
         """
         hazard = np.exp(effects)
-        survival = np.cumprod(1 - self.steady)
+        survival = np.cumprod(1 - self.rates)
         # Newton's method does not overshoot: survival is convex in the total.
         total = -np.log(survival) / hazard.mean()
         for _ in range(_NEWTON_STEPS):
@@ -172,10 +157,11 @@ class LifeTable:
 
         The limits count the sample, by Greenwood's formula, and the noise.
         """
-        left = 1 - self.rates
-        of_sample = np.cumsum(self.rates / (left * self.exposed))
-        of_noise = np.sum(np.cumsum(self.noise / left[:, None], axis=0) ** 2, axis=1)
-        total = -np.cumsum(np.log(left))
+        hazards = -np.log1p(-self.rates)
+        total = np.cumsum(hazards)
+        of_sample = np.cumsum(self.rates / ((1 - self.rates) * self.exposed))
+        moved = np.cumsum(hazards[:, None] * self.noise, axis=0)
+        of_noise = np.sum(moved**2, axis=1)
         factor = np.exp(1.96 * np.sqrt(of_sample + of_noise) / total)
         return {
             "at_risk": self.exposed,
@@ -184,6 +170,72 @@ class LifeTable:
             "lower": np.exp(-total * factor),
             "upper": np.exp(-total / factor),
         }
+
+
+class _NoisyTable(NamedTuple):
+    """Events and persons at risk in each interval, and the noise in them.
+
+    Parameters
+    ----------
+    events, exposed : ndarray of float64 of shape (n_intervals,)
+        Persons with the event, which may be negative, and persons at risk.
+    of_events, of_exposed : ndarray of float64 of shape (n_intervals, n_cells)
+        Their change by one deviation of each cell's noise.
+    """
+
+    events: FloatArray
+    exposed: FloatArray
+    of_events: FloatArray
+    of_exposed: FloatArray
+
+    def smoothed(self) -> tuple[FloatArray, FloatArray]:
+        """Rates given the counts, and errors of the logarithms of hazards."""
+        found = [self._with_walk(walk) for walk in _WALKS]
+        evidence = np.array([each.evidence for each in found])
+        weights = np.exp(evidence - evidence.max())
+        weights /= weights.sum()
+        logs = np.array([each.logs for each in found])
+        mean = weights @ logs
+        # The variance within each walk, and that between them.
+        covariance = np.tensordot(weights, [each.covariance for each in found], 1)
+        covariance += (weights * (logs - mean).T) @ (logs - mean)
+        variances, axes = np.linalg.eigh(covariance)
+        errors = axes * np.sqrt(np.maximum(variances, 0.0))
+        return -np.expm1(-np.exp(mean)), errors
+
+    def _with_walk(self, walk: float) -> _Smoothed:
+        """With a walk of this deviation; Gauss-Newton steps of at most 1."""
+        n_intervals = len(self.exposed)
+        times = (np.arange(n_intervals) + 0.5) / n_intervals
+        of_shape = np.log(times) - np.log(times).mean()
+        prior = _OF_LEVEL**2 + _OF_SHAPE**2 * np.outer(of_shape, of_shape)
+        prior += walk**2 * np.minimum.outer(times, times)
+        expected = _LEVEL - math.log(n_intervals)
+        logs = np.full(n_intervals, expected)
+        for _ in range(_NEWTON_STEPS):
+            rates = -np.expm1(-np.exp(logs))
+            slopes = self.exposed * np.exp(logs) * (1 - rates)
+            # Rates are those of these persons, who are a sample.
+            spread = prior + np.diag(1 / np.maximum(self.exposed * rates, 1.0))
+            noise = self.of_events - rates[:, None] * self.of_exposed
+            both = slopes[:, None] * spread
+            total = both * slopes + noise @ noise.T
+            seen = self.events - rates * self.exposed + slopes * (logs - expected)
+            solved = np.linalg.solve(total, np.column_stack([seen, both]))
+            step = np.clip(expected + both.T @ solved[:, 0] - logs, -1.0, 1.0)
+            logs = np.clip(logs + step, math.log(_LEAST), _LARGEST_LOG)
+            if np.abs(step).max() < 1e-9:
+                break
+        evidence = -(seen @ solved[:, 0] + np.linalg.slogdet(total)[1]) / 2
+        return _Smoothed(logs, spread - both.T @ solved[:, 1:], float(evidence))
+
+
+class _Smoothed(NamedTuple):
+    """Logarithms of hazards given the counts, and the logarithm of their chance."""
+
+    logs: FloatArray
+    covariance: FloatArray
+    evidence: float
 
 
 @dataclass(frozen=True, kw_only=True)

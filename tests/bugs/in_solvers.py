@@ -750,6 +750,39 @@ BUGS: list[Bug] = [
         (f"{TEST_SURVIVAL}::test_large_effects_err_as_far_as_is_said",),
     ),
     Bug(
+        "a life table expects hazards that neither rise nor fall",
+        "model",
+        LIFE_TABLE,
+        "prior = _OF_LEVEL**2 + _OF_SHAPE**2 * np",
+        "prior = _OF_LEVEL**2 + 0.0 * np",
+        (
+            f"{TEST_SURVIVAL}::"
+            "test_limits_of_a_table_hold_whatever_the_shape_of_hazards[rises]",
+        ),
+    ),
+    Bug(
+        "a life table expects hazards of a Weibull model only",
+        "model",
+        LIFE_TABLE,
+        "prior += walk**2",
+        "prior += 1e-6 * walk**2",
+        (
+            f"{TEST_SURVIVAL}::"
+            "test_limits_of_a_table_hold_whatever_the_shape_of_hazards[late]",
+        ),
+    ),
+    Bug(
+        "the noise in a life table is taken for persons",
+        "model",
+        LIFE_TABLE,
+        "total = both * slopes + noise @ noise.T",
+        "total = both * slopes + 0.01 * noise @ noise.T",
+        (
+            f"{TEST_SURVIVAL}::"
+            "test_limits_of_a_table_hold_whatever_the_shape_of_hazards[constant]",
+        ),
+    ),
+    Bug(
         "the hazards of a life table forget that persons at high risk leave first",
         "model",
         LIFE_TABLE,

@@ -196,7 +196,43 @@ def test_a_table_without_noise_is_the_actuaries():
     table = LifeTable.of(Released(released, 0.0, 0.0), 10, 2)
     assert np.allclose(table.exposed, [9, 4])
     assert np.allclose(table.events, [4, 1])
+    assert np.allclose(table.rates, [4 / 9, 1 / 4])
+    assert np.abs(table.noise).max() < 1e-7
     assert np.allclose(table.shown()["survival"], np.cumprod([5 / 9, 3 / 4]))
+
+
+# Cumulated hazards until time t, in parts of the horizon.
+CUMULATED = {
+    "falls": np.sqrt,
+    "constant": lambda t: t,
+    "rises": np.square,
+    "late": lambda t: 0.2 * t + 4.0 * np.maximum(t - 0.7, 0.0),
+}
+
+
+@pytest.mark.parametrize("shape", list(CUMULATED))
+def test_limits_of_a_table_hold_whatever_the_shape_of_hazards(shape):
+    """In 60 tables of 5,000 persons, with noise that hides single intervals.
+
+    Limits cover .89 to .93 of the ends of intervals. If hazards were drawn to a common
+    mean, limits would cover .20, .94, .28 and .07.
+    """
+    rng, n, n_intervals, deviation = np.random.default_rng(0), 5000, 40, 40.0
+    grid, cumulated = np.linspace(0, 1, 1001), CUMULATED[shape]
+    left = np.exp(-cumulated(np.arange(1, n_intervals + 1) / n_intervals))
+    is_inside = []
+    for _ in range(60):
+        time = np.interp(rng.exponential(size=n), cumulated(grid), grid, right=2.0)
+        lost = np.where(rng.uniform(size=n) < 0.5, rng.uniform(size=n), 1.0)
+        last = np.rint(lost * n_intervals)
+        cells = np.where(time <= lost, np.ceil(time * n_intervals), -last).astype(int)
+        counts = np.bincount(cells + n_intervals, minlength=2 * n_intervals + 1)
+        counts = counts + deviation * rng.normal(size=len(counts))
+        table = LifeTable.of(Released(counts, deviation, deviation), n, n_intervals)
+        shown = table.shown()
+        is_inside.append((shown["lower"] <= left) & (left <= shown["upper"]))
+    # A mean has a standard error of .03: times of one table err together.
+    assert 0.86 <= np.mean(is_inside) <= 0.995
 
 
 # Normal effects of 400 persons.
@@ -286,7 +322,11 @@ def table_of(effects, level):
     """Expected counts of as many persons, who are watched until the end."""
     left = np.mean(np.exp(-np.outer(np.arange(N + 1), np.exp(effects + level))), axis=1)
     exposed = len(effects) * left[:-1]
-    return LifeTable(exposed - len(effects) * left[1:], exposed, np.zeros((N, 1)))
+    return without_noise(exposed - len(effects) * left[1:], exposed)
+
+
+def without_noise(events, exposed):
+    return LifeTable(events, exposed, events / exposed, np.zeros((N, 1)))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
@@ -335,12 +375,12 @@ def test_the_size_and_the_intervals_err_together_as_is_said(error):
     residuals = _average_descent._Residuals.of(run.base, more * n, effects)
     found, intervals = [], np.arange(1, N + 1)[:, None]
     for _ in range(600):
-        at = logs + table.steady_noise @ rng.normal(size=table.noise.shape[1])
+        at = logs + table.noise @ rng.normal(size=table.noise.shape[1])
         if error == "sample":
             ends = np.ceil(rng.exponential(size=n) / np.exp(effects - 1.5))
             at_risk, has_event = ends >= intervals, ends == intervals
             counts = has_event.sum(axis=1), at_risk.sum(axis=1)
-            at = LifeTable(*counts, np.zeros((N, 1))).hazards(np.zeros(1)).logs
+            at = without_noise(*counts).hazards(np.zeros(1)).logs
             residuals = _average_descent._Residuals(at_risk / n, has_event / n)
         drawn = deviations[:, None] * rng.normal(size=(60, d + N))
         found.append(descended(residuals, rows, true, at, drawn, 0.2))
@@ -364,9 +404,9 @@ def test_a_gate_that_refuses_all_leaves_the_intervals_of_the_table():
     run = run_of(table, logs, 500, np.full(60, 0.01))
     average = AverageDescent.of(run, rows, true, np.ones(2), kept=0.0)
     np.testing.assert_array_equal(average.constant, logs)
-    left = 1 - table.steady
+    left = 1 - table.rates
     of_sample = np.diag((1 - left) / left / table.exposed / np.log(left) ** 2)
-    of_noise = table.steady_noise @ table.steady_noise.T
+    of_noise = table.noise @ table.noise.T
     np.testing.assert_allclose(average.errors[1:, 1:], of_sample + of_noise)
 
 
