@@ -204,7 +204,7 @@ class _NoisyTable(NamedTuple):
         return -np.expm1(-np.exp(mean)), errors
 
     def _with_walk(self, walk: float) -> _Smoothed:
-        """With a walk of this deviation; Gauss-Newton steps of at most 1."""
+        """With a walk of this deviation, by Gauss-Newton steps."""
         n_intervals = len(self.exposed)
         times = (np.arange(n_intervals) + 0.5) / n_intervals
         of_shape = np.log(times) - np.log(times).mean()
@@ -212,7 +212,7 @@ class _NoisyTable(NamedTuple):
         prior += walk**2 * np.minimum.outer(times, times)
         expected = _LEVEL - math.log(n_intervals)
         logs = np.full(n_intervals, expected)
-        for _ in range(_NEWTON_STEPS):
+        for t in range(_NEWTON_STEPS):
             rates = -np.expm1(-np.exp(logs))
             slopes = self.exposed * np.exp(logs) * (1 - rates)
             # Rates are those of these persons, who are a sample.
@@ -222,8 +222,11 @@ class _NoisyTable(NamedTuple):
             total = both * slopes + noise @ noise.T
             seen = self.events - rates * self.exposed + slopes * (logs - expected)
             solved = np.linalg.solve(total, np.column_stack([seen, both]))
-            step = np.clip(expected + both.T @ solved[:, 0] - logs, -1.0, 1.0)
-            logs = np.clip(logs + step, math.log(_LEAST), _LARGEST_LOG)
+            # Where few have the event steps may go to and fro, so they get smaller.
+            most = min(1.0, 0.9 ** (t - 20))
+            step = expected + both.T @ solved[:, 0] - logs
+            logs = logs + np.clip(step, -most, most)
+            logs = np.clip(logs, math.log(_LEAST), _LARGEST_LOG)
             if np.abs(step).max() < 1e-9:
                 break
         evidence = -(seen @ solved[:, 0] + np.linalg.slogdet(total)[1]) / 2
