@@ -13,8 +13,8 @@ designs
     90 % with an event, and some persons lost. Constants of bands were settled on it.
 
 Methods: `DPDiscreteTimeSurvival`; the Cox model without privacy, by Newton's method on
-its partial likelihood, with one-hot categories; a private Kaplan-Meier estimate, which
-is the life table of one released histogram with all of the budget; and the rows of a
+its partial likelihood, with one-hot categories; a private life table, which is
+estimated from one released histogram with all of the budget; and the rows of a
 person-period table in `DPLogisticRegression` with ``privacy_unit="user"``, whose users
 count with the mean over their rows.
 
@@ -52,7 +52,13 @@ from benchmarks._runner import Line, benchmark, line
 from skdp import DPDiscreteTimeSurvival, DPLogisticRegression, TableEncoder
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
-from skdp.solvers import _average_descent, _hazard_effects, _hazards, _true_weights
+from skdp.solvers import (
+    _average_descent,
+    _hazard_effects,
+    _hazards,
+    _life_table,
+    _true_weights,
+)
 from skdp.solvers._life_table import LifeTable
 from skdp.tables._source import Block
 
@@ -430,6 +436,8 @@ def lines_of_constants(
         "_N_PERSONS": (1024, 4096),
         "_OF_BENDS": (0.0, -1.0, -2.0),
         "_BETWEEN": (0.0, 0.35),
+        "_OF_LEVEL": (0.75, 1.5, 3.0),
+        "_OF_SHAPE": (0.0, 0.7, 1.4),
     }
     for constant, n in product(constants.split(","), map(int, sizes.split(","))):
         for value, epsilon in product(values[constant], (0.3, 1.0, 4.0)):
@@ -441,7 +449,7 @@ def lines_of_constants(
 
 
 def _changed(constant: str, value: float, *cell_and_seed: Any) -> Any:
-    places = (_hazards, _true_weights, _hazard_effects, _average_descent)
+    places = (_hazards, _true_weights, _hazard_effects, _average_descent, _life_table)
     (where,) = (place for place in places if hasattr(place, constant))
     with patch.object(where, constant, value):
         return hazards(*cell_and_seed)

@@ -142,10 +142,10 @@ class DPDiscreteTimeSurvival(DPEstimator):
     times_ : ndarray of shape (n_intervals,)
         Ends of the intervals. Public.
     life_table_ : DataFrame
-        The life table of all persons: ``time``, persons ``at_risk`` and ``events`` in
-        the interval that ends there, as they were released, ``survival`` to its end,
-        which is estimated from them, and its 95 % limits ``lower`` and ``upper``,
-        which count the sample and the noise. Private output.
+        The life table of all persons: ``time``, noisy counts of persons ``at_risk`` and
+        of ``events`` in the interval that ends there, ``survival`` to its end, which is
+        estimated from the counts, and its 95 % limits ``lower`` and ``upper``, which
+        count the sample and the noise. Private output.
     center_, scale_ : ndarray of shape (n_encoded_features,)
         Each row is centred on `center_` and multiplied by `scale_`. The centre is a
         private output, the scale is public.

@@ -33,16 +33,18 @@ _LEAST, _MOST = 1e-5, 0.95
 _LARGEST_LOG = math.log(-math.log1p(-_MOST))
 _NEWTON_STEPS = 60
 
-# Before the data, hazards are expected to be those of a Weibull model, which a random
-# walk leaves. These constants were settled on tables of persons without columns, with
-# hazards of six shapes; `python -m benchmarks survival_bands` was run afterwards.
-# Mean and deviation of the logarithm of the total hazard until the horizon: 31 % of the
-# persons have the event before it, and 8 % or 81 % one deviation away.
+# Before the data, log-hazards are expected to be those of a Weibull model plus a random
+# walk. The constants are weak expectations, and none was fitted. Without the Weibull
+# model limits of rising hazards fail, and without the walk those of hazards that jump
+# (`test_limits_of_a_table_count_how_hazards_change`).
+# Mean and deviation of the logarithm of the total hazard until the horizon, if the
+# hazard is constant: 31 % of the persons have the event before it, and 8 % or 81 % one
+# deviation away.
 _LEVEL, _OF_LEVEL = -1.0, 1.5
 # Deviation of the shape of the Weibull model, whose mean is 1.
 _OF_SHAPE = 0.7
 # Deviations of the walk from time 0 to the horizon, which are equally likely: hazards
-# leave the Weibull model by some percent, or by a factor of 20.
+# leave the Weibull model by a tenth, or by a factor of 20.
 _WALKS = (0.1, 0.3, 1.0, 3.0)
 
 
@@ -76,14 +78,16 @@ class LifeTable:
     Parameters
     ----------
     events, exposed : ndarray of float64 of shape (n_intervals,)
-        Persons with the event, and persons at risk, with noise. A person who is
-        censored within an interval is at risk in the part of it that has passed.
+        Persons with the event, and persons at risk: noisy counts, cut to possible
+        numbers. A person who is censored within an interval is at risk in the part of
+        it that has passed.
     rates : ndarray of float64 of shape (n_intervals,)
         Part of the persons at risk who have the event in each interval, estimated from
-        the noisy counts. Without noise it is ``events / exposed``.
+        the noisy counts and within 1e-5 and .95. Without noise it is
+        ``events / exposed``.
     noise : ndarray of float64 of shape (n_intervals, n_errors)
-        Independent errors of logarithms of hazards that noise leaves in `rates`, as
-        long as their standard deviations.
+        What noise leaves unknown of the log-hazards. Each column is an error of one
+        standard deviation, and columns are independent.
     """
 
     events: FloatArray
@@ -222,12 +226,12 @@ class _NoisyTable(NamedTuple):
             total = both * slopes + noise @ noise.T
             seen = self.events - rates * self.exposed + slopes * (logs - expected)
             solved = np.linalg.solve(total, np.column_stack([seen, both]))
-            # Where few have the event steps may go to and fro, so they get smaller.
+            # Where few persons have the event steps may oscillate, so they get smaller.
             most = min(1.0, 0.9 ** (t - 20))
             step = expected + both.T @ solved[:, 0] - logs
-            logs = logs + np.clip(step, -most, most)
+            before, logs = logs, logs + np.clip(step, -most, most)
             logs = np.clip(logs, math.log(_LEAST), _LARGEST_LOG)
-            if np.abs(step).max() < 1e-9:
+            if np.abs(logs - before).max() < 1e-9:
                 break
         evidence = -(seen @ solved[:, 0] + np.linalg.slogdet(total)[1]) / 2
         return _Smoothed(logs, spread - both.T @ solved[:, 1:], float(evidence))

@@ -755,10 +755,7 @@ BUGS: list[Bug] = [
         LIFE_TABLE,
         "prior = _OF_LEVEL**2 + _OF_SHAPE**2 * np",
         "prior = _OF_LEVEL**2 + 0.0 * np",
-        (
-            f"{TEST_SURVIVAL}::"
-            "test_limits_of_a_table_hold_whatever_the_shape_of_hazards[rises]",
-        ),
+        (f"{TEST_SURVIVAL}::test_limits_of_a_table_count_how_hazards_change[rises]",),
     ),
     Bug(
         "a life table expects hazards of a Weibull model only",
@@ -766,21 +763,34 @@ BUGS: list[Bug] = [
         LIFE_TABLE,
         "prior += walk**2",
         "prior += 1e-6 * walk**2",
-        (
-            f"{TEST_SURVIVAL}::"
-            "test_limits_of_a_table_hold_whatever_the_shape_of_hazards[late]",
-        ),
+        (f"{TEST_SURVIVAL}::test_limits_of_a_table_count_how_hazards_change[late]",),
     ),
     Bug(
-        "the noise in a life table is taken for persons",
+        "the noise in a life table is taken to be a tenth of what it is",
         "model",
         LIFE_TABLE,
         "total = both * slopes + noise @ noise.T",
         "total = both * slopes + 0.01 * noise @ noise.T",
         (
             f"{TEST_SURVIVAL}::"
-            "test_limits_of_a_table_hold_whatever_the_shape_of_hazards[constant]",
+            "test_limits_of_a_table_count_how_hazards_change[constant]",
         ),
+    ),
+    Bug(
+        "a life table forgets the noise in persons at risk",
+        "model",
+        LIFE_TABLE,
+        "rates[:, None] * self.of_exposed\n",
+        "0.0 * rates[:, None] * self.of_exposed\n",
+        (f"{TEST_SURVIVAL}::test_a_hazard_is_near_the_mode_of_its_posterior",),
+    ),
+    Bug(
+        "the evidence for a walk forgets how far counts may spread",
+        "model",
+        LIFE_TABLE,
+        "np.linalg.slogdet(total)[1]) / 2",
+        "0.0) / 2",
+        (f"{TEST_SURVIVAL}::test_a_hazard_is_near_the_mode_of_its_posterior",),
     ),
     Bug(
         "the hazards of a life table forget that persons at high risk leave first",
