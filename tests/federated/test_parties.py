@@ -194,7 +194,7 @@ def test_a_party_that_disappears_ends_the_fit_for_all(three, monkeypatch):
         return exchanged(self, frame)
 
     monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", gone)
-    hub, parties = fitted(three, patience=2.0)
+    hub, parties = fitted(three, patience=6.0)
     for one in (hub, *parties):
         with pytest.raises(SourceError, match="stays charged"):
             one.outcome()
@@ -213,7 +213,7 @@ def test_a_party_that_answers_a_round_twice_ends_the_fit(three, monkeypatch):
         return exchanged(self, frame)
 
     monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", twice)
-    hub, parties = fitted(three, patience=2.0)
+    hub, parties = fitted(three, patience=6.0)
     with pytest.raises(SourceError):
         hub.outcome()
     for one in parties:
@@ -232,7 +232,7 @@ def test_a_party_that_answers_another_question_ends_the_fit(three, monkeypatch):
         _remote, "unmasked", lambda found: summed.append(found) or unmasked(found)
     )
     monkeypatch.setattr(_wire.OwnerConnection, "added", other)
-    hub, parties = fitted(three, patience=2.0)
+    hub, parties = fitted(three, patience=6.0)
     for one in (hub, *parties):
         with pytest.raises(SourceError):
             one.outcome()

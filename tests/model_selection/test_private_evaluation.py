@@ -105,9 +105,10 @@ READERS = {
     "names": lambda X, y: skdp.DPLogisticRegression(
         epsilon=9.0, data_norm=3.0, classes=[0, 1]
     ).fit(X[["a", "b", "c"]], y),
+    # The other label, so that it differs from the first whatever the noise.
     "numbers": lambda X, y: skdp.DPLogisticRegression(
-        epsilon=0.2, data_norm=3.0, classes=[0, 1]
-    ).fit(X[["a", "b", "c"]].to_numpy(), y),
+        epsilon=9.0, data_norm=3.0, classes=[0, 1]
+    ).fit(X[["a", "b", "c"]].to_numpy(), 1 - y),
     "ranges": lambda X, y: skdp.DPLogisticRegression(
         columns={"a": (-3, 3), "d": ["u", "v"]}, classes=[0, 1]
     ).fit(X[["a", "d"]], y),

@@ -126,9 +126,11 @@ def test_a_bin_beside_a_found_one_needs_two_deviations_and_zero_has_no_neighbour
     assert is_found.nonzero()[0].tolist() == [_ZERO, place, place + 1, place + 2]
 
 
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
 def test_columns_of_zeros_or_noise_have_no_range_and_say_so():
     X = pd.DataFrame({"none": np.zeros(5000), "some": np.full(5000, 3.0)})
-    found = propose_ranges(X, epsilon=1.0)
+    # One release in 1,000 takes noise for records.
+    found = propose_ranges(X, epsilon=1.0, random_state=0)
     assert found.ranges["none"] is None
     assert found.ranges["some"].low <= 2  # an end may be one power of two too far
     with pytest.raises(ValueError, match=r"Got none for \['none'\]"):
@@ -199,7 +201,7 @@ def test_a_user_of_many_rows_counts_once():
     assert 4 <= each.high < 1e5
     assert found.n_samples == 501
     assert "501 users" in repr(found)
-    assert found.released["x0"].sum() == pytest.approx(501, abs=10)
+    assert found.released["x0"].sum() == pytest.approx(501, abs=15)  # 6.8 deviations
     with pytest.raises(ValueError, match="must be finite"):
         propose_ranges(X, **{**given, "epsilon": math.inf})
     with pytest.raises(ValueError, match="propose_ranges"):
