@@ -293,7 +293,7 @@ def hazards(
     return _scores(own, test, risk, curves, bands, of_all)
 
 
-def kaplan_meier(name: str, n: int, epsilon: float, adjacency: Any, seed: int) -> Any:
+def life_table(name: str, n: int, epsilon: float, adjacency: Any, seed: int) -> Any:
     """A life table alone, with noise drawn by NumPy."""
     own = simulation_of(name, seed)
     data, test = own.drawn(n, seed), own.drawn(_N_TEST, 10**6 + seed)
@@ -364,7 +364,7 @@ def lines(simulations: str = "linear,weibull") -> Iterator[Line]:
         for adjacency in ("replace_one", "zero_out"):
             at = place | {"adjacency": adjacency}
             cell = (name, n, epsilon, adjacency)
-            for method in (hazards, kaplan_meier, person_periods):
+            for method in (hazards, life_table, person_periods):
                 label = method.__name__.replace("_", " ")
                 score = partial(method, *cell)
                 # A row for each person and interval takes long.
@@ -407,7 +407,7 @@ def lines_of_bands(
         runs = 160 if n < 5_000 or numeric == "linear" else 40
         runs = 60 if n >= 50_000 else runs
         bands = partial(hazards, numeric=numeric, n_intervals=n_intervals)
-        for label, method in (("bands", bands), ("life table alone", kaplan_meier)):
+        for label, method in (("bands", bands), ("life table alone", life_table)):
             score = partial(
                 _with_later_seed, first_seed, method, name, n, epsilon, adjacency
             )

@@ -191,17 +191,19 @@ def test_all_columns_are_one_draw_with_the_joint_bound(monkeypatch):
 # ------------------------------------------------------------- users, sources, object
 
 
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning")
 def test_a_user_of_many_rows_counts_once():
     X = np.r_[np.full(500, 3.0), np.full(5000, 1e6)][:, None]
     ids = np.r_[np.arange(500), np.full(5000, 500)]
     given = {"epsilon": 100.0, "privacy_unit": "user", "groups": ids}
-    found = propose_ranges(X, **given)
+    # 254 noisy counts are 10 off in 5 of a million releases.
+    found = propose_ranges(X, **given, random_state=0)
     (each,) = found.columns()
     assert each.low <= 2
     assert 4 <= each.high < 1e5
     assert found.n_samples == 501
     assert "501 users" in repr(found)
-    assert found.released["x0"].sum() == pytest.approx(501, abs=15)  # 6.8 deviations
+    assert found.released["x0"].sum() == pytest.approx(501, abs=10)
     with pytest.raises(ValueError, match="must be finite"):
         propose_ranges(X, **{**given, "epsilon": math.inf})
     with pytest.raises(ValueError, match="propose_ranges"):
